@@ -1,0 +1,60 @@
+"""Pure validated data: architectures, workloads, mappings, units and errors."""
+
+from .errors import (
+    ArchError,
+    CompileError,
+    Diagnostic,
+    InfeasibleError,
+    MappingError,
+    ModelError,
+    PassError,
+    RtlError,
+    SweepError,
+    ToolkitError,
+    WorkloadError,
+)
+from .infeasible import Infeasible
+from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
+from .workload import (
+    DimClass,
+    Op,
+    Tensor,
+    TensorAxis,
+    TensorRole,
+    Unmodelled,
+    VectorOp,
+    Workload,
+    ceil_div,
+    touched,
+)
+
+__all__ = [
+    "ArchError",
+    "CompileError",
+    "Diagnostic",
+    "DimClass",
+    "Infeasible",
+    "InfeasibleError",
+    "Keep",
+    "Loop",
+    "Mapping",
+    "MappingError",
+    "MappingNode",
+    "ModelError",
+    "Op",
+    "PassError",
+    "RtlError",
+    "Spatial",
+    "SweepError",
+    "Temporal",
+    "Tensor",
+    "TensorAxis",
+    "TensorRole",
+    "ToolkitError",
+    "Unmodelled",
+    "VectorOp",
+    "Workload",
+    "WorkloadError",
+    "ceil_div",
+    "touched",
+]

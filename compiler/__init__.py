@@ -1,0 +1,3 @@
+"""The ONNX front end and the mapper."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""The command line, sweeps, result store, plots and reports."""
+
+__all__: list[str] = []
