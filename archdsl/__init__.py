@@ -13,8 +13,24 @@ from .errors import (
     ToolkitError,
     WorkloadError,
 )
+from .export import arch_json_schema, dump_arch
 from .infeasible import Infeasible
+from .loading import Arch, DescriptionTree, arch_from_tree, list_presets, load_arch, load_tree
 from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
+from .spatial import (
+    DATATYPE_BITS,
+    Axis,
+    Compute,
+    ComputeType,
+    Fanout,
+    Intrinsic,
+    Memory,
+    Node,
+    Ports,
+    SpatialArch,
+    Technology,
+)
+from .units import Bandwidth
 from .workload import (
     DimClass,
     Op,
@@ -29,23 +45,37 @@ from .workload import (
 )
 
 __all__ = [
+    "DATATYPE_BITS",
+    "Arch",
     "ArchError",
+    "Axis",
+    "Bandwidth",
     "CompileError",
+    "Compute",
+    "ComputeType",
+    "DescriptionTree",
     "Diagnostic",
     "DimClass",
+    "Fanout",
     "Infeasible",
     "InfeasibleError",
+    "Intrinsic",
     "Keep",
     "Loop",
     "Mapping",
     "MappingError",
     "MappingNode",
+    "Memory",
     "ModelError",
+    "Node",
     "Op",
     "PassError",
+    "Ports",
     "RtlError",
     "Spatial",
+    "SpatialArch",
     "SweepError",
+    "Technology",
     "Temporal",
     "Tensor",
     "TensorAxis",
@@ -55,6 +85,12 @@ __all__ = [
     "VectorOp",
     "Workload",
     "WorkloadError",
+    "arch_from_tree",
+    "arch_json_schema",
     "ceil_div",
+    "dump_arch",
+    "list_presets",
+    "load_arch",
+    "load_tree",
     "touched",
 ]

@@ -1,0 +1,453 @@
+"""Spatial architectures: memories, fan-outs and one compute unit, outermost first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from .units import (
+    Area,
+    Bandwidth,
+    BandwidthField,
+    Bits,
+    Bytes,
+    Capacity,
+    Clock,
+    Cycles,
+    Energy,
+    EnergyPerByte,
+    NodeSize,
+    Voltage,
+)
+from .validation import Fault, Spec, nearest_hint
+from .workload import DimClass, TensorRole
+
+ALL_ROLES = (TensorRole.INPUT, TensorRole.WEIGHT, TensorRole.OUTPUT)
+ALL_DIM_CLASSES = (DimClass.REDUCTION, DimClass.OUTPUT_CHANNEL, DimClass.PIXEL, DimClass.GROUP)
+DATATYPE_BITS = {
+    "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32,
+    "fp4": 4, "fp6": 6, "fp8": 8, "bf16": 16, "fp16": 16, "tf32": 32, "fp32": 32, "fp64": 64,
+}  # fmt: skip
+"""Every datatype that an architecture may name, with the bits that one element takes in memory."""
+
+MemoryClass = Literal["main_memory", "scratchpad", "cache", "register_file"]
+DramTechnology = Literal["ddr3", "ddr4", "lpddr4", "lpddr5", "hbm2", "hbm2e", "hbm3", "hbm3e"]
+
+
+def _check_datatype(name: str) -> str:
+    if name not in DATATYPE_BITS:
+        reason = f"unknown datatype '{name}'{nearest_hint(name, DATATYPE_BITS)}"
+        raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
+    return name
+
+
+Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+ArchName = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+Count = Annotated[int, Field(strict=True, ge=1)]
+NumOrZero = Annotated[int, Field(strict=True, ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
+DatatypeName = Annotated[str, AfterValidator(_check_datatype)]
+SourceText = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class Technology(Spec):
+    """The process that a chip is made in."""
+
+    node_nm: NodeSize = Field(validation_alias="node", serialization_alias="node", description="Technology node [nm].")
+    voltage_v: Voltage | None = Field(
+        default=None, validation_alias="voltage", serialization_alias="voltage", description="Supply voltage [V]."
+    )
+    source: SourceText = Field(description="Where node and voltage come from.")
+
+
+class Ports(Spec):
+    """Access points of one bank; reads and writes on `read_write` ports take turns."""
+
+    read: NumOrZero = Field(default=0, description="Ports that only read.")
+    write: NumOrZero = Field(default=0, description="Ports that only write.")
+    read_write: NumOrZero = Field(default=0, description="Ports that read or write.")
+
+    def faults(self) -> Iterator[Fault]:
+        if self.read + self.read_write == 0:
+            yield Fault(("read",), "read and read_write are both 0, so nothing can be read")
+        if self.write + self.read_write == 0:
+            yield Fault(("write",), "write and read_write are both 0, so nothing can be written")
+
+
+def _physical_fields(spec: Spec, names: tuple[str, ...]) -> list[str]:
+    """YAML names of those fields that differ from their default."""
+    fields = type(spec).model_fields
+    return [str(fields[name].validation_alias or name) for name in names if getattr(spec, name) != fields[name].default]
+
+
+def source_faults(spec: Spec, source: str, names: tuple[str, ...]) -> Iterator[Fault]:
+    """A fault when a block gives physical constants and no source."""
+    given = _physical_fields(spec, names)
+    if given and not source.strip():
+        message = (
+            f"missing field 'source' for {', '.join(given)}; name a paper, table or datasheet, or 'assumption: ...'"
+        )
+        yield Fault(("source",), message)
+
+
+class Memory(Spec):
+    """One level of memory. Capacity, bandwidth and area are per instance."""
+
+    kind: Literal["memory"] = Field(description="Marks a memory.")
+    name: Name = Field(description="Unique name, used in mappings and overrides.")
+    memory_class: MemoryClass = Field(
+        validation_alias="class", serialization_alias="class", description="What sort of memory it is."
+    )
+    capacity_bytes: Capacity = Field(
+        validation_alias="capacity", serialization_alias="capacity", description="Bytes that one instance holds."
+    )
+    keeps: tuple[TensorRole, ...] = Field(default=ALL_ROLES, min_length=1, description="Tensor roles it may hold.")
+    must_keep: tuple[TensorRole, ...] = Field(default=(), description="Roles that a mapping may not bypass here.")
+    width_bits: Bits | None = Field(
+        default=None,
+        validation_alias="width",
+        serialization_alias="width",
+        description="Bits that one bank moves per port and cycle.",
+    )
+    banks: Count = Field(default=1, description="Independently addressed parts of one instance.")
+    ports: Ports = Field(default=Ports(read_write=1), description="Ports of one bank.")
+    read_bandwidth: BandwidthField | None = Field(
+        default=None, description="Bytes read per time; follows from width, banks and ports when left out."
+    )
+    write_bandwidth: BandwidthField | None = Field(
+        default=None, description="Bytes written per time; follows from width, banks and ports when left out."
+    )
+    read_energy_pj_per_byte: EnergyPerByte | None = Field(
+        default=None,
+        validation_alias="read_energy",
+        serialization_alias="read_energy",
+        description="Energy of reading [pJ/B]; from the component model when left out.",
+    )
+    write_energy_pj_per_byte: EnergyPerByte | None = Field(
+        default=None,
+        validation_alias="write_energy",
+        serialization_alias="write_energy",
+        description="Energy of writing [pJ/B]; from the component model when left out.",
+    )
+    area_mm2: Area | None = Field(
+        default=None,
+        validation_alias="area",
+        serialization_alias="area",
+        description="Area of one instance [mm^2]; from the component model when left out.",
+    )
+    latency_cycles: Cycles = Field(
+        default=1,
+        validation_alias="latency",
+        serialization_alias="latency",
+        description="Cycles from request to first data.",
+    )
+    double_buffered: Flag = Field(
+        default=False, description="A tile must fit twice, and its transfer overlaps the computation."
+    )
+    min_transfer_bytes: Bytes = Field(
+        default=1,
+        validation_alias="min_transfer",
+        serialization_alias="min_transfer",
+        description="Least bytes of one access; shorter ones are rounded up.",
+    )
+    technology: DramTechnology | None = Field(
+        default=None,
+        validation_alias="dram",
+        serialization_alias="dram",
+        description="Main memory's technology; selects the component model.",
+    )
+    source: str = Field(default="", strict=True, description="Where the physical constants come from.")
+
+    def faults(self) -> Iterator[Fault]:
+        for name in ("keeps", "must_keep"):
+            yield from _repeats(getattr(self, name), name)
+        for role_idx, role in enumerate(self.must_keep):
+            if role not in self.keeps:
+                kept = ", ".join(self.keeps)
+                yield Fault(("must_keep", role_idx), f"must_keep names {role}, which keeps ({kept}) leaves out")
+        if self.technology is not None and self.memory_class != "main_memory":
+            yield Fault(("dram",), f"dram is for class main_memory, and class is {self.memory_class}")
+        if self.width_bits is None and None in (self.read_bandwidth, self.write_bandwidth):
+            lacking = "read_bandwidth" if self.read_bandwidth is None else "write_bandwidth"
+            yield Fault((lacking,), f"give {lacking} (it may be 'unbounded'), or the width from which it follows")
+        yield from source_faults(
+            self,
+            self.source,
+            (
+                "read_bandwidth",
+                "write_bandwidth",
+                "read_energy_pj_per_byte",
+                "write_energy_pj_per_byte",
+                "area_mm2",
+                "latency_cycles",
+            ),
+        )
+
+    @property
+    def derived_read_bytes_per_cycle(self) -> float:
+        """Bytes read per cycle by width, banks and ports; infinite without a width."""
+        return self._derived(self.ports.read + self.ports.read_write)
+
+    @property
+    def derived_write_bytes_per_cycle(self) -> float:
+        """Bytes written per cycle by width, banks and ports; infinite without a width."""
+        return self._derived(self.ports.write + self.ports.read_write)
+
+    def _derived(self, num_ports: int) -> float:
+        return math.inf if self.width_bits is None else self.width_bits * self.banks * num_ports / 8
+
+
+class Axis(Spec):
+    """One direction in which a fan-out repeats what lies below it."""
+
+    name: Name = Field(description="Name, unique in its fan-out.")
+    size: Count = Field(description="Number of instances along it.")
+    multicast: Flag = Field(default=True, description="One read from above serves all instances that need the value.")
+    reduction: Flag = Field(default=True, description="Partial sums are added on their way up.")
+    network: Literal["broadcast", "systolic"] = Field(
+        default="broadcast", description="Values reach all instances at once, or pass from neighbour to neighbour."
+    )
+    dim_classes: tuple[DimClass, ...] = Field(
+        default=ALL_DIM_CLASSES,
+        min_length=1,
+        validation_alias="carries",
+        serialization_alias="carries",
+        description="Classes of dims that a mapping may spread over it.",
+    )
+    hop_energy_pj_per_byte: EnergyPerByte | None = Field(
+        default=None,
+        validation_alias="hop_energy",
+        serialization_alias="hop_energy",
+        description="Energy of moving a byte to the next instance [pJ/B].",
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        yield from _repeats(self.dim_classes, "carries")
+
+
+class Fanout(Spec):
+    """Repeats everything below it along its axes."""
+
+    kind: Literal["fanout"] = Field(description="Marks a fan-out.")
+    name: Name = Field(description="Unique name, used in mappings and overrides.")
+    axes: tuple[Axis, ...] = Field(min_length=1, description="Its axes.")
+    source: str = Field(default="", strict=True, description="Where the physical constants come from.")
+
+    def faults(self) -> Iterator[Fault]:
+        yield from name_faults([axis.name for axis in self.axes], ("axes",), "axis")
+        if not self.source.strip() and any(axis.hop_energy_pj_per_byte is not None for axis in self.axes):
+            message = "missing field 'source' for hop_energy; name a paper or table, or 'assumption: ...'"
+            yield Fault(("source",), message)
+
+    @property
+    def num_instances(self) -> int:
+        """Instances of what lies below, per instance of the fan-out."""
+        return math.prod(axis.size for axis in self.axes)
+
+    def axis(self, name: str) -> Axis:
+        """The axis of that name.
+
+        Raises:
+            KeyError: No axis has that name.
+        """
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise KeyError(f"fan-out {self.name} has no axis '{name}'{nearest_hint(name, [a.name for a in self.axes])}")
+
+
+class Intrinsic(Spec):
+    """The matrix product that one compute unit does at once: [m, k] x [k, n]."""
+
+    m: Count = Field(default=1, description="Rows of the result.")
+    n: Count = Field(default=1, description="Columns of the result.")
+    k: Count = Field(default=1, description="Length of the reduction.")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one product."""
+        return self.m * self.n * self.k
+
+
+class ComputeType(Spec):
+    """What one compute unit does with one datatype."""
+
+    macs_per_cycle: Annotated[float, Field(strict=True, gt=0)] | None = Field(
+        default=None, description="Multiply-accumulates per cycle; m*n*k of the intrinsic when left out."
+    )
+    energy_pj_per_mac: Energy | None = Field(
+        default=None,
+        validation_alias="energy",
+        serialization_alias="energy",
+        description="Energy of one multiply-accumulate [pJ]; from the component model when left out.",
+    )
+    accumulator_bits: Bits | None = Field(
+        default=None,
+        validation_alias="accumulator",
+        serialization_alias="accumulator",
+        description="Width of the accumulator; the op decides when left out.",
+    )
+
+
+class Compute(Spec):
+    """The compute unit at the bottom: what one PE has beside its registers."""
+
+    kind: Literal["compute"] = Field(description="Marks the compute unit.")
+    name: Name = Field(description="Unique name, used in overrides.")
+    intrinsic: Intrinsic = Field(default=Intrinsic(), description="Matrix product done at once.")
+    datatypes: dict[DatatypeName, ComputeType] = Field(
+        min_length=1, description="Datatypes that it multiplies, with rate and energy."
+    )
+    area_mm2: Area | None = Field(
+        default=None,
+        validation_alias="area",
+        serialization_alias="area",
+        description="Area of one instance [mm^2]; from the component model when left out.",
+    )
+    stationary: Literal["none", "weight", "input", "output"] = Field(
+        default="none", description="What the PE array holds; a systolic array's fill and drain follow from it."
+    )
+    preload: Literal["exposed", "shadowed"] = Field(
+        default="exposed", description="Loading the stationary tensor stops the array, or hides in shadow registers."
+    )
+    vector_lanes: NumOrZero = Field(
+        default=0, description="Element-wise operations per cycle of the whole chip; 0 when it has no vector unit."
+    )
+    source: str = Field(default="", strict=True, description="Where the physical constants come from.")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.intrinsic, tuple(sorted(self.datatypes)), self.area_mm2))
+
+    def faults(self) -> Iterator[Fault]:
+        if self.preload == "shadowed" and self.stationary == "none":
+            yield Fault(
+                ("preload",), "preload is shadowed, and stationary is none: nothing is there to be loaded ahead"
+            )
+        energies = [name for name, kind in self.datatypes.items() if kind.energy_pj_per_mac is not None]
+        if not self.source.strip() and (energies or self.area_mm2 is not None):
+            given = [f"datatypes.{name}.energy" for name in energies] + (["area"] if self.area_mm2 is not None else [])
+            message = f"missing field 'source' for {', '.join(given)}; name a paper or table, or 'assumption: ...'"
+            yield Fault(("source",), message)
+
+    def macs_per_cycle(self, datatype: str) -> float:
+        """Multiply-accumulates per cycle of one instance.
+
+        Raises:
+            KeyError: The unit does not multiply that datatype.
+        """
+        rate = self.datatypes[datatype].macs_per_cycle
+        return self.intrinsic.macs if rate is None else rate
+
+
+Node = Annotated[Memory | Fanout | Compute, Field(discriminator="kind")]
+
+
+class SpatialArch(Spec):
+    """A spatial architecture: a chain of memories and fan-outs down to one kind of compute unit."""
+
+    schema_version: Literal[1] = Field(description="Version of this format.")
+    kind: Literal["spatial"] = Field(description="Marks a spatial architecture.")
+    name: ArchName = Field(description="Name, for reports.")
+    description: str = Field(default="", strict=True, description="One sentence for listings.")
+    clock_hz: Clock = Field(
+        validation_alias="clock", serialization_alias="clock", description="Clock of the chip [Hz]."
+    )
+    technology: Technology = Field(description="Process that the component models use.")
+    hierarchy: tuple[Node, ...] = Field(min_length=2, description="Memories, fan-outs and compute, outermost first.")
+    source: SourceText = Field(description="Where the clock and the structure come from.")
+    notes: str = Field(default="", strict=True, description="What a reader should know.")
+
+    def faults(self) -> Iterator[Fault]:
+        yield from name_faults([node.name for node in self.hierarchy], ("hierarchy",), "node")
+        first, last = self.hierarchy[0], self.hierarchy[-1]
+        if not isinstance(first, Memory):
+            yield Fault(("hierarchy", 0, "kind"), f"the first node must be a memory, not a {first.kind}")
+        elif set(first.keeps) != set(ALL_ROLES):
+            lacking = ", ".join(role for role in ALL_ROLES if role not in first.keeps)
+            yield Fault(("hierarchy", 0, "keeps"), f"the first memory must keep all roles; it leaves out {lacking}")
+        last_idx = len(self.hierarchy) - 1
+        if not isinstance(last, Compute):
+            yield Fault(("hierarchy", last_idx, "kind"), f"the last node must be a compute, not a {last.kind}")
+        for node_idx, node in enumerate(self.hierarchy[:-1]):
+            if isinstance(node, Compute):
+                yield Fault(("hierarchy", node_idx, "kind"), "only the last node may be a compute")
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The memories, outermost first."""
+        return tuple(node for node in self.hierarchy if isinstance(node, Memory))
+
+    @property
+    def fanouts(self) -> tuple[Fanout, ...]:
+        """The fan-outs, outermost first."""
+        return tuple(node for node in self.hierarchy if isinstance(node, Fanout))
+
+    @property
+    def compute(self) -> Compute:
+        """The compute unit."""
+        last = self.hierarchy[-1]
+        assert isinstance(last, Compute)
+        return last
+
+    def node(self, name: str) -> Memory | Fanout | Compute:
+        """The node of that name.
+
+        Raises:
+            KeyError: No node has that name.
+        """
+        for node in self.hierarchy:
+            if node.name == name:
+                return node
+        raise KeyError(f"{self.name} has no node '{name}'{nearest_hint(name, [n.name for n in self.hierarchy])}")
+
+    def instances(self, name: str) -> int:
+        """How many instances of a node the chip has: the product of all fan-outs above it.
+
+        Raises:
+            KeyError: No node has that name.
+        """
+        self.node(name)
+        count = 1
+        for node in self.hierarchy:
+            if node.name == name:
+                break
+            if isinstance(node, Fanout):
+                count *= node.num_instances
+        return count
+
+    @property
+    def num_pes(self) -> int:
+        """Number of compute units."""
+        return self.instances(self.compute.name)
+
+    def bytes_per_cycle(self, bandwidth: Bandwidth) -> float:
+        """A bandwidth in bytes per cycle of this chip's clock; infinite when unbounded."""
+        return bandwidth.bytes_per_cycle(self.clock_hz)
+
+    def read_bytes_per_cycle(self, memory: Memory) -> float:
+        """Bytes that one instance reads per cycle: as given, else by width, banks and ports."""
+        given = memory.read_bandwidth
+        return memory.derived_read_bytes_per_cycle if given is None else self.bytes_per_cycle(given)
+
+    def write_bytes_per_cycle(self, memory: Memory) -> float:
+        """Bytes that one instance writes per cycle: as given, else by width, banks and ports."""
+        given = memory.write_bandwidth
+        return memory.derived_write_bytes_per_cycle if given is None else self.bytes_per_cycle(given)
+
+
+def name_faults(names: list[str], path: tuple[str, ...], what: str) -> Iterator[Fault]:
+    """A fault for every name that an earlier element has already."""
+    for name_idx, name in enumerate(names):
+        if name in names[:name_idx]:
+            message = f"{what} name '{name}' is taken by element {names.index(name)}; names must differ"
+            yield Fault((*path, name_idx, "name"), message)
+
+
+def _repeats(values: tuple[str, ...], field: str) -> Iterator[Fault]:
+    for value_idx, value in enumerate(values):
+        if value in values[:value_idx]:
+            yield Fault((field, value_idx), f"{value} is given twice")
