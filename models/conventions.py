@@ -1,0 +1,37 @@
+"""Counting conventions: published tools differ in three choices, named here as switches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """How accesses are charged where published tools disagree (see docs/counting.md).
+
+    Attributes:
+        name: Name of the preset, or of the user's own choice.
+        register_reads: The innermost holder is read at every use by the compute unit, or only when
+            the operand changes (operand latches at the compute unit).
+        first_accumulation_reads: The first accumulation into an output element reads a partial sum
+            (a zero) from the innermost holder.
+        final_drain_is_read: Moving finished outputs out of a level is charged as a read of it.
+    """
+
+    name: str
+    register_reads: Literal["per_use", "per_refill"] = "per_use"
+    first_accumulation_reads: bool = False
+    final_drain_is_read: bool = True
+
+
+CONVENTIONS = MappingProxyType(
+    {
+        "tileloom": Convention(name="tileloom"),
+        "accelforge": Convention(name="accelforge"),
+        "zigzag": Convention(name="zigzag", register_reads="per_refill", first_accumulation_reads=True),
+        "timeloop": Convention(name="timeloop", final_drain_is_read=False),
+    }
+)
+"""Presets by name. `tileloom` charges what moves: every use, no read of a zero, every drain."""
