@@ -1,0 +1,1 @@
+"""Figures of sweeps and estimates: PNG, SVG and the CSV behind them."""
