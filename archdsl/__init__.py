@@ -14,21 +14,20 @@ from .errors import (
     WorkloadError,
 )
 from .export import arch_json_schema, dump_arch
+from .fields import DATATYPE_BITS, Intrinsic, Technology
+from .gpu import GpuArch
 from .infeasible import Infeasible
 from .loading import Arch, DescriptionTree, arch_from_tree, list_presets, load_arch, load_tree
 from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
 from .spatial import (
-    DATATYPE_BITS,
     Axis,
     Compute,
     ComputeType,
     Fanout,
-    Intrinsic,
     Memory,
     Node,
     Ports,
     SpatialArch,
-    Technology,
 )
 from .units import Bandwidth
 from .workload import (
@@ -57,6 +56,7 @@ __all__ = [
     "Diagnostic",
     "DimClass",
     "Fanout",
+    "GpuArch",
     "Infeasible",
     "InfeasibleError",
     "Intrinsic",

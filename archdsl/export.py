@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Annotated, cast
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from .expressions import escape
 from .loading import Arch
@@ -24,7 +24,7 @@ def dump_spec(spec: Spec) -> str:
 
 def arch_json_schema() -> dict[str, object]:
     """JSON Schema of an architecture file as users write it: YAML names, quantities as texts."""
-    return TypeAdapter(Arch).json_schema(by_alias=True)
+    return TypeAdapter(Annotated[Arch, Field(discriminator="kind")]).json_schema(by_alias=True)
 
 
 def _escaped(data: object) -> object:

@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 
 from .errors import ArchError, Diagnostic
 from .expressions import Resolver
+from .gpu import GpuArch
 from .overrides import apply_overrides, merge_base, overrides_from_python
 from .spatial import SpatialArch
 from .validation import SpecT, nearest_hint, validate_tree
@@ -20,8 +21,8 @@ from .yamltree import YamlMap, YamlScalar, YamlTree
 PRESET_FOLDER = FilePath(__file__).parent / "presets"
 SUFFIXES = (".yaml", ".yml")
 
-Arch = SpatialArch
-ARCH_KINDS: dict[str, type[SpatialArch]] = {"spatial": SpatialArch}
+Arch = SpatialArch | GpuArch
+ARCH_KINDS: dict[str, type[SpatialArch | GpuArch]] = {"spatial": SpatialArch, "gpu": GpuArch}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,23 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
+from .fields import (
+    ArchName,
+    Count,
+    DatatypeName,
+    DramTechnology,
+    Flag,
+    Intrinsic,
+    Name,
+    NumOrZero,
+    SourceText,
+    Technology,
+    name_faults,
+    repeat_faults,
+    source_faults,
+)
 from .units import (
     Area,
     Bandwidth,
@@ -20,48 +34,13 @@ from .units import (
     Cycles,
     Energy,
     EnergyPerByte,
-    NodeSize,
-    Voltage,
 )
 from .validation import Fault, Spec, nearest_hint
 from .workload import DimClass, TensorRole
 
 ALL_ROLES = (TensorRole.INPUT, TensorRole.WEIGHT, TensorRole.OUTPUT)
 ALL_DIM_CLASSES = (DimClass.REDUCTION, DimClass.OUTPUT_CHANNEL, DimClass.PIXEL, DimClass.GROUP)
-DATATYPE_BITS = {
-    "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32,
-    "fp4": 4, "fp6": 6, "fp8": 8, "bf16": 16, "fp16": 16, "tf32": 32, "fp32": 32, "fp64": 64,
-}  # fmt: skip
-"""Every datatype that an architecture may name, with the bits that one element takes in memory."""
-
 MemoryClass = Literal["main_memory", "scratchpad", "cache", "register_file"]
-DramTechnology = Literal["ddr3", "ddr4", "lpddr4", "lpddr5", "hbm2", "hbm2e", "hbm3", "hbm3e"]
-
-
-def _check_datatype(name: str) -> str:
-    if name not in DATATYPE_BITS:
-        reason = f"unknown datatype '{name}'{nearest_hint(name, DATATYPE_BITS)}"
-        raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
-    return name
-
-
-Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-ArchName = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-Count = Annotated[int, Field(strict=True, ge=1)]
-NumOrZero = Annotated[int, Field(strict=True, ge=0)]
-Flag = Annotated[bool, Field(strict=True)]
-DatatypeName = Annotated[str, AfterValidator(_check_datatype)]
-SourceText = Annotated[str, Field(strict=True, min_length=1)]
-
-
-class Technology(Spec):
-    """The process that a chip is made in."""
-
-    node_nm: NodeSize = Field(validation_alias="node", serialization_alias="node", description="Technology node [nm].")
-    voltage_v: Voltage | None = Field(
-        default=None, validation_alias="voltage", serialization_alias="voltage", description="Supply voltage [V]."
-    )
-    source: SourceText = Field(description="Where node and voltage come from.")
 
 
 class Ports(Spec):
@@ -76,22 +55,6 @@ class Ports(Spec):
             yield Fault(("read",), "read and read_write are both 0, so nothing can be read")
         if self.write + self.read_write == 0:
             yield Fault(("write",), "write and read_write are both 0, so nothing can be written")
-
-
-def _physical_fields(spec: Spec, names: tuple[str, ...]) -> list[str]:
-    """YAML names of those fields that differ from their default."""
-    fields = type(spec).model_fields
-    return [str(fields[name].validation_alias or name) for name in names if getattr(spec, name) != fields[name].default]
-
-
-def source_faults(spec: Spec, source: str, names: tuple[str, ...]) -> Iterator[Fault]:
-    """A fault when a block gives physical constants and no source."""
-    given = _physical_fields(spec, names)
-    if given and not source.strip():
-        message = (
-            f"missing field 'source' for {', '.join(given)}; name a paper, table or datasheet, or 'assumption: ...'"
-        )
-        yield Fault(("source",), message)
 
 
 class Memory(Spec):
@@ -164,7 +127,7 @@ class Memory(Spec):
 
     def faults(self) -> Iterator[Fault]:
         for name in ("keeps", "must_keep"):
-            yield from _repeats(getattr(self, name), name)
+            yield from repeat_faults(getattr(self, name), name)
         for role_idx, role in enumerate(self.must_keep):
             if role not in self.keeps:
                 kept = ", ".join(self.keeps)
@@ -226,7 +189,7 @@ class Axis(Spec):
     )
 
     def faults(self) -> Iterator[Fault]:
-        yield from _repeats(self.dim_classes, "carries")
+        yield from repeat_faults(self.dim_classes, "carries")
 
 
 class Fanout(Spec):
@@ -260,19 +223,6 @@ class Fanout(Spec):
         raise KeyError(f"fan-out {self.name} has no axis '{name}'{nearest_hint(name, [a.name for a in self.axes])}")
 
 
-class Intrinsic(Spec):
-    """The matrix product that one compute unit does at once: [m, k] x [k, n]."""
-
-    m: Count = Field(default=1, description="Rows of the result.")
-    n: Count = Field(default=1, description="Columns of the result.")
-    k: Count = Field(default=1, description="Length of the reduction.")
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of one product."""
-        return self.m * self.n * self.k
-
-
 class ComputeType(Spec):
     """What one compute unit does with one datatype."""
 
@@ -285,11 +235,8 @@ class ComputeType(Spec):
         serialization_alias="energy",
         description="Energy of one multiply-accumulate [pJ]; from the component model when left out.",
     )
-    accumulator_bits: Bits | None = Field(
-        default=None,
-        validation_alias="accumulator",
-        serialization_alias="accumulator",
-        description="Width of the accumulator; the op decides when left out.",
+    accumulator_bits: Count | None = Field(
+        default=None, description="Width of the accumulator [bit]; the op decides when left out."
     )
 
 
@@ -437,17 +384,3 @@ class SpatialArch(Spec):
         """Bytes that one instance writes per cycle: as given, else by width, banks and ports."""
         given = memory.write_bandwidth
         return memory.derived_write_bytes_per_cycle if given is None else self.bytes_per_cycle(given)
-
-
-def name_faults(names: list[str], path: tuple[str, ...], what: str) -> Iterator[Fault]:
-    """A fault for every name that an earlier element has already."""
-    for name_idx, name in enumerate(names):
-        if name in names[:name_idx]:
-            message = f"{what} name '{name}' is taken by element {names.index(name)}; names must differ"
-            yield Fault((*path, name_idx, "name"), message)
-
-
-def _repeats(values: tuple[str, ...], field: str) -> Iterator[Fault]:
-    for value_idx, value in enumerate(values):
-        if value in values[:value_idx]:
-            yield Fault((field, value_idx), f"{value} is given twice")
