@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,12 +34,14 @@ class Label:
         y: Data coordinate of its point.
         text: What to write.
         is_bold: Whether it stands out (the knee).
+        radius_pt: Radius of its marker beyond a small one, in points.
     """
 
     x: float
     y: float
     text: str
     is_bold: bool = False
+    radius_pt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,13 @@ class _Place:
     x_pt: float
     y_pt: float
     cost: float
+    is_near: bool
+
+    def pushed_out(self, radius_pt: float) -> _Place:
+        """The same place seen from the rim of a larger marker."""
+        length = math.hypot(self.x_pt, self.y_pt)
+        grow = (length + radius_pt) / length
+        return replace(self, x_pt=self.x_pt * grow, y_pt=self.y_pt * grow)
 
     @property
     def alignment(self) -> tuple[str, str]:
@@ -99,7 +109,8 @@ def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Obstacles, *, f
     for label in labels:
         ((x, y),) = _to_pixels(axes, [(label.x, label.y)])
         size = _measure(axes, label, font_size_pt)
-        boxes = [(place, _box((x, y), size, place, px_per_pt)) for place in _PLACES]
+        places = [place.pushed_out(label.radius_pt) for place in _PLACES]
+        boxes = [(place, _box((x, y), size, place, px_per_pt)) for place in places]
         costs = [place.cost + _cost(box, pixels, taken) for place, box in boxes]
         best = min(range(len(boxes)), key=costs.__getitem__)
         if costs[best] >= _FORBIDDEN:
@@ -122,7 +133,14 @@ def _places() -> tuple[_Place, ...]:
     for distance in _DISTANCES_PT:
         for x, y in _SIDES:
             length = distance * (0.75 if x and y else 1.0)
-            found.append(_Place(x_pt=x * length, y_pt=y * length, cost=distance * 0.6 + 3.0 * ((x > 0) + (y > 0))))
+            found.append(
+                _Place(
+                    x_pt=x * length,
+                    y_pt=y * length,
+                    cost=distance * 0.6 + 3.0 * ((x > 0) + (y > 0)),
+                    is_near=distance == _DISTANCES_PT[0],
+                )
+            )
     return tuple(found)
 
 
@@ -154,7 +172,6 @@ def _box(at: Pixels, size: Pixels, place: _Place, px_per_pt: float) -> Bbox:
 def _write(axes: Axes, label: Label, place: _Place, size_pt: float) -> None:
     from matplotlib.patheffects import withStroke
 
-    is_far = max(abs(place.x_pt), abs(place.y_pt)) > _DISTANCES_PT[0]
     leader: dict[str, Any] = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
     horizontal, vertical = place.alignment
     axes.annotate(
@@ -167,7 +184,7 @@ def _write(axes: Axes, label: Label, place: _Place, size_pt: float) -> None:
         color=INK,
         ha=horizontal,
         va=vertical,
-        arrowprops=leader if is_far else None,
+        arrowprops=None if place.is_near else leader,
         path_effects=[withStroke(linewidth=2.0, foreground="white")],
         zorder=6,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import textwrap
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -261,6 +262,13 @@ def legend_above(figure: Figure, handles: Sequence[Line2D | Patch], *, note: str
     )
     if note:
         figure.text(0.1 / width_in, top - LEGEND_LINE_IN / height_in, note, fontsize=7.5, color=MUTED, va="top")
+
+
+def without_common_start(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of ops without the segments (up to `_`, `/` or `.`) with which all of them start."""
+    start = os.path.commonprefix(list(names)) if len(set(names)) > 1 else ""
+    cut = max(start.rfind(mark) for mark in "_/.") + 1
+    return tuple(name[cut:] for name in names)
 
 
 def save_figure(figure: Figure, stem: Path, table: CsvTable) -> FigureFiles:
