@@ -19,6 +19,15 @@ from .gpu import GpuArch
 from .infeasible import Infeasible
 from .loading import Arch, DescriptionTree, arch_from_tree, list_presets, load_arch, load_tree
 from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
+from .mapping_io import (
+    ANY_OP,
+    MappingFile,
+    dump_mapping,
+    dump_mappings,
+    load_mapping,
+    load_mapping_file,
+    parse_mapping,
+)
 from .spatial import (
     Axis,
     Compute,
@@ -44,6 +53,7 @@ from .workload import (
 )
 
 __all__ = [
+    "ANY_OP",
     "DATATYPE_BITS",
     "Arch",
     "ArchError",
@@ -64,6 +74,7 @@ __all__ = [
     "Loop",
     "Mapping",
     "MappingError",
+    "MappingFile",
     "MappingNode",
     "Memory",
     "ModelError",
@@ -89,8 +100,13 @@ __all__ = [
     "arch_json_schema",
     "ceil_div",
     "dump_arch",
+    "dump_mapping",
+    "dump_mappings",
     "list_presets",
     "load_arch",
+    "load_mapping",
+    "load_mapping_file",
     "load_tree",
+    "parse_mapping",
     "touched",
 ]

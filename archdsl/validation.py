@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from typing_extensions import TypeIs
 
 from .errors import ArchError, Diagnostic, ToolkitError
-from .yamltree import Document, Path, Place, YamlList, YamlMap, YamlTree, to_plain
+from .yamltree import Document, Path, Place, YamlList, YamlMap, YamlTree, find, locate, to_plain
 
 YAML_CONTEXT = {"yaml": True}
 """Validation context that says that the values come from YAML."""
@@ -306,34 +306,3 @@ def step_into(annotation: object, step: str | int, kind: str | None = None) -> o
     if get_origin(annotation) is dict:
         return strip(get_args(annotation)[1])
     return None
-
-
-def find(tree: YamlTree, path: Path) -> YamlTree | None:
-    """The tree at a path, or None."""
-    node: YamlTree | None = tree
-    for step in path:
-        if isinstance(node, YamlMap) and isinstance(step, str):
-            node = node.entries.get(step)
-        elif isinstance(node, YamlList) and isinstance(step, int) and step < len(node.items):
-            node = node.items[step]
-        else:
-            return None
-    return node
-
-
-def locate(tree: YamlTree, path: Path, key: bool = False) -> Place:
-    """Where a path stands; the nearest enclosing place when it is not there.
-
-    Args:
-        tree: The tree.
-        path: Path in it.
-        key: Whether to point at the key rather than at its value.
-    """
-    if not path:
-        return tree.place
-    parent = find(tree, path[:-1])
-    last = path[-1]
-    if key and isinstance(parent, YamlMap) and isinstance(last, str) and last in parent.key_places:
-        return parent.key_places[last]
-    here = find(tree, path)
-    return here.place if here is not None else locate(tree, path[:-1])

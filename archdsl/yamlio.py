@@ -19,6 +19,7 @@ from .yamltree import Document, Place, Plain, Source, YamlList, YamlMap, YamlSca
 
 __all__ = [
     "Document",
+    "FlowMap",
     "dump_yaml",
     "nearest_hint",
     "parse_yaml",
@@ -206,6 +207,10 @@ def resolve_scalar(text: str) -> Plain:
     return text
 
 
+class FlowMap(dict[str, object]):
+    """A map that is written on one line."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Block style, flow style for lists of scalars, quotes wherever the reader would see another type."""
 
@@ -228,12 +233,14 @@ def _represent_list(dumper: yaml.SafeDumper, items: list[object]) -> yaml.Node:
 
 
 def _represent_map(dumper: yaml.SafeDumper, entries: dict[str, object]) -> yaml.Node:
-    return dumper.represent_mapping(_STANDARD_TAG + "map", entries.items(), flow_style=False)  # pyright: ignore[reportUnknownMemberType]
+    is_flow = isinstance(entries, FlowMap)
+    return dumper.represent_mapping(_STANDARD_TAG + "map", entries.items(), flow_style=is_flow)  # pyright: ignore[reportUnknownMemberType]
 
 
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(list, _represent_list)
 _Dumper.add_representer(dict, _represent_map)
+_Dumper.add_representer(FlowMap, _represent_map)
 
 
 def dump_yaml(data: object) -> str:
