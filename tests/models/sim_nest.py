@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tileloom import archdsl
-from tileloom.archdsl import Keep, Op, Temporal, Tensor
+from tileloom.archdsl import Keep, Op, Temporal, Tensor, TensorRole
 
 Element = tuple[int, ...]
 Time = tuple[int, ...]
@@ -113,6 +113,13 @@ class Nest:
                 axis = None if isinstance(node, Temporal) else (node.fanout, node.axis)
                 yield LoopInfo(node_idx=idx, dim=node.dim, bound=self._trips[idx], axis=axis)
 
+    def by_time(self, node_idx: int) -> dict[Time, dict[Place, Box]]:
+        """Boxes of all instances that reach a node, per time in order."""
+        grouped: dict[Time, dict[Place, Box]] = defaultdict(dict)
+        for visit in self.visits[node_idx]:
+            grouped[visit.time][visit.place] = visit.box
+        return grouped
+
     def temporal_above(self, node_idx: int) -> list[LoopInfo]:
         """Temporal loops above a node, in the order of `Visit.time`."""
         return [loop for loop in self.loops if loop.axis is None and loop.node_idx < node_idx]
@@ -156,19 +163,42 @@ class Link:
         return set()
 
     def _slides(self) -> bool:
-        if self.is_compute or self.refill_loop is None:
+        """Whether a step of the refill loop fetches only what the step before did not leave."""
+        if self.is_compute or self.refill_loop is None or self.tensor.role is TensorRole.OUTPUT:
             return False
         dims = self._sliding_dims(self.refill_loop.dim)
-        return bool(dims) and not any(loop.dim in dims and loop.bound > 1 for loop in self.between)
+        spread = [loop for loop in self.between if loop.dim in dims]
+        spread += [
+            loop
+            for loop in self.nest.spatial_above(self.child)
+            if loop.dim == self.refill_loop.dim and loop.node_idx > self.refill_loop.node_idx
+        ]
+        return bool(dims) and all(loop.bound == 1 for loop in spread)
+
+    def _is_apart(self, loop: LoopInfo) -> bool:
+        """Whether the windows of neighbours along a spatial loop are not side by side."""
+        inner = self.nest.temporal_above(self.child)
+        inner += [x for x in self.between if x.axis is not None and not self.axes[x.axis].multicast]
+        same = [x for x in inner if x.dim == loop.dim and x.node_idx > loop.node_idx and x.bound > 1]
+        return bool(same) and bool(self._sliding_dims(loop.dim))
+
+    def num_event_loops(self, register_reads: str) -> int:
+        """How many of the temporal loops above the child refill it at each of their steps."""
+        if self.is_compute and register_reads == "per_use":
+            return len(self.nest.temporal_above(self.child))
+        return self.num_refill_loops
+
+    def apart_key(self, place: Place) -> Place:
+        """Instances of one parent with unequal keys hold windows that are not side by side."""
+        inner = zip(self.between, place[self.num_parent_spatial :], strict=True)
+        return tuple(j for loop, j in inner if self._is_apart(loop))
 
     def multicast_key(self, place: Place) -> Place:
         """Instances of one parent with equal keys are served by one read."""
         key: list[int] = []
         for loop, j in zip(self.between, place[self.num_parent_spatial :], strict=True):
             assert loop.axis is not None
-            inner = [x for x in self.nest.temporal_above(self.child) if x.node_idx > loop.node_idx]
-            apart = any(x.dim == loop.dim and x.bound > 1 for x in inner) and self._sliding_dims(loop.dim)
-            if apart or not self.axes[loop.axis].multicast:
+            if self._is_apart(loop) or not self.axes[loop.axis].multicast:
                 key.append(j)
         return tuple(key)
 
