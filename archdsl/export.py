@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from .expressions import escape
 from .loading import Arch
-from .validation import Spec
+from .spec import Spec
 from .yamlio import dump_yaml
 
 

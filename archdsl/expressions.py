@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import cast
 
 from .errors import Diagnostic
-from .validation import nearest_hint
+from .spec import nearest_hint
 from .yamltree import Path, Place, Plain, YamlList, YamlMap, YamlScalar, YamlTree
 
 Number = int | float

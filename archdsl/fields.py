@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from .spec import Fault, Spec, nearest_hint
 from .units import NodeSize, Voltage
-from .validation import Fault, Spec, nearest_hint
 
 DATATYPE_BITS = {
     "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32,
@@ -59,18 +59,11 @@ class Intrinsic(Spec):
         return self.m * self.n * self.k
 
 
-def _physical_fields(spec: Spec, names: tuple[str, ...]) -> list[str]:
-    """YAML names of those fields that differ from their default."""
-    fields = type(spec).model_fields
-    return [str(fields[name].validation_alias or name) for name in names if getattr(spec, name) != fields[name].default]
-
-
-def source_faults(spec: Spec, source: str, names: tuple[str, ...]) -> Iterator[Fault]:
-    """A fault when a block gives physical constants and no source."""
-    given = _physical_fields(spec, names)
+def missing_source(given: list[str], source: str) -> Iterator[Fault]:
+    """A fault when constants are given and no source."""
     if given and not source.strip():
         message = (
-            f"missing field 'source' for {', '.join(given)}; name a paper, table or datasheet, or 'assumption: ...'"
+            f"missing field 'source' for {', '.join(given)}; name a paper, table or data sheet, or 'assumption: ...'"
         )
         yield Fault(("source",), message)
 
@@ -83,8 +76,10 @@ def name_faults(names: list[str], path: tuple[str, ...], what: str) -> Iterator[
             yield Fault((*path, name_idx, "name"), message)
 
 
-def repeat_faults(values: tuple[str, ...], field: str) -> Iterator[Fault]:
+def repeat_faults(spec: Spec, name: str) -> Iterator[Fault]:
     """A fault for every value that stands in a list twice."""
+    values: tuple[str, ...] = getattr(spec, name)
     for value_idx, value in enumerate(values):
         if value in values[:value_idx]:
-            yield Fault((field, value_idx), f"{value} is given twice")
+            yaml_name = str(type(spec).model_fields[name].validation_alias or name)
+            yield Fault((yaml_name, value_idx), f"{value} is given twice")

@@ -16,8 +16,8 @@ from .fields import (
     SourceText,
     Technology,
 )
+from .spec import Fault, Spec
 from .units import Area, BandwidthField, Bytes, Clock, Cycles, EnergyPerByte, Power, Rate, Time
-from .validation import Fault, Spec
 
 
 class GpuClocks(Spec):

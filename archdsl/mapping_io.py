@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from .errors import Diagnostic, MappingError
 from .fields import Count
 from .mapping import Keep, Mapping, MappingNode, Spatial, Temporal
-from .validation import Fault, Spec
+from .spec import Fault, Spec
 from .yamlio import FlowMap, dump_yaml, parse_yaml, read_yaml, validate_document
 from .yamltree import Document, Path, locate
 
@@ -25,6 +26,16 @@ ANY_OP = ""
 """Key of the one mapping of a file that names no op."""
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
+
+
+def _check_axis(text: str) -> str:
+    if len(text.split(".")) != 2 or not all(text.split(".")):
+        reason = f"'{text}' is not an axis; write it as fanout.axis, e.g. 'pe_array.rows'"
+        raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
+    return text
+
+
+AxisPath = Annotated[str, Field(strict=True), AfterValidator(_check_axis)]
 
 _LOOP_KINDS = ("keep", "for", "spatial")
 _ALLOWED = {"keep": ("keep", "level"), "for": ("for", "tile"), "spatial": ("spatial", "axis", "tile")}
@@ -41,9 +52,7 @@ class NodeSpec(Spec):
         default=None, validation_alias="for", serialization_alias="for", description="Dim of a temporal loop."
     )
     spatial: Text | None = Field(default=None, description="Dim of a spatial loop.")
-    axis: Annotated[str, Field(strict=True, pattern=r"^[^.]+\.[^.]+$")] | None = Field(
-        default=None, description="Axis of a spatial loop as `fanout.axis`."
-    )
+    axis: AxisPath | None = Field(default=None, description="Axis of a spatial loop as `fanout.axis`.")
     tile: Count | None = Field(default=None, description="Extent of the dim after the loop.")
 
     def _given(self) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as AbstractMapping
 
 from .errors import ArchError, Diagnostic
-from .validation import nearest_hint
+from .spec import nearest_hint
 from .yamltree import Path, Place, Source, YamlList, YamlMap, YamlScalar, YamlTree, element_name, from_plain
 
 OVERRIDE_SOURCE = Source("<override>")

@@ -19,10 +19,11 @@ from .fields import (
     NumOrZero,
     SourceText,
     Technology,
+    missing_source,
     name_faults,
     repeat_faults,
-    source_faults,
 )
+from .spec import Fault, Spec, nearest_hint
 from .units import (
     Area,
     Bandwidth,
@@ -35,7 +36,6 @@ from .units import (
     Energy,
     EnergyPerByte,
 )
-from .validation import Fault, Spec, nearest_hint
 from .workload import DimClass, TensorRole
 
 ALL_ROLES = (TensorRole.INPUT, TensorRole.WEIGHT, TensorRole.OUTPUT)
@@ -55,6 +55,19 @@ class Ports(Spec):
             yield Fault(("read",), "read and read_write are both 0, so nothing can be read")
         if self.write + self.read_write == 0:
             yield Fault(("write",), "write and read_write are both 0, so nothing can be written")
+
+
+MEMORY_CONSTANTS = (
+    "read_bandwidth",
+    "write_bandwidth",
+    "read_energy_pj_per_byte",
+    "write_energy_pj_per_byte",
+    "area_mm2",
+    "latency_cycles",
+)
+"""Fields of a memory that need a source."""
+
+_FAULTY = object()
 
 
 class Memory(Spec):
@@ -125,30 +138,40 @@ class Memory(Spec):
     )
     source: str = Field(default="", strict=True, description="Where the physical constants come from.")
 
-    def faults(self) -> Iterator[Fault]:
-        for name in ("keeps", "must_keep"):
-            yield from repeat_faults(getattr(self, name), name)
+    def checks(self) -> tuple[Iterator[Fault], ...]:
+        return (
+            repeat_faults(self, "keeps"),
+            repeat_faults(self, "must_keep"),
+            self._must_keep_faults(),
+            self._dram_faults(),
+            self._bandwidth_faults(),
+            self._source_faults(),
+        )
+
+    def _source_faults(self) -> Iterator[Fault]:
+        fields = type(self).model_fields
+        # A constant that is faulty is missing here, and needs a source all the same.
+        given = [
+            str(fields[name].validation_alias or name)
+            for name in MEMORY_CONSTANTS
+            if getattr(self, name, _FAULTY) != fields[name].default
+        ]
+        yield from missing_source(given, self.source)
+
+    def _must_keep_faults(self) -> Iterator[Fault]:
         for role_idx, role in enumerate(self.must_keep):
             if role not in self.keeps:
                 kept = ", ".join(self.keeps)
                 yield Fault(("must_keep", role_idx), f"must_keep names {role}, which keeps ({kept}) leaves out")
+
+    def _dram_faults(self) -> Iterator[Fault]:
         if self.technology is not None and self.memory_class != "main_memory":
             yield Fault(("dram",), f"dram is for class main_memory, and class is {self.memory_class}")
+
+    def _bandwidth_faults(self) -> Iterator[Fault]:
         if self.width_bits is None and None in (self.read_bandwidth, self.write_bandwidth):
             lacking = "read_bandwidth" if self.read_bandwidth is None else "write_bandwidth"
             yield Fault((lacking,), f"give {lacking} (it may be 'unbounded'), or the width from which it follows")
-        yield from source_faults(
-            self,
-            self.source,
-            (
-                "read_bandwidth",
-                "write_bandwidth",
-                "read_energy_pj_per_byte",
-                "write_energy_pj_per_byte",
-                "area_mm2",
-                "latency_cycles",
-            ),
-        )
 
     @property
     def derived_read_bytes_per_cycle(self) -> float:
@@ -189,7 +212,7 @@ class Axis(Spec):
     )
 
     def faults(self) -> Iterator[Fault]:
-        yield from repeat_faults(self.dim_classes, "carries")
+        yield from repeat_faults(self, "dim_classes")
 
 
 class Fanout(Spec):
@@ -200,11 +223,15 @@ class Fanout(Spec):
     axes: tuple[Axis, ...] = Field(min_length=1, description="Its axes.")
     source: str = Field(default="", strict=True, description="Where the physical constants come from.")
 
-    def faults(self) -> Iterator[Fault]:
+    def checks(self) -> tuple[Iterator[Fault], ...]:
+        return self._axis_faults(), self._source_faults()
+
+    def _axis_faults(self) -> Iterator[Fault]:
         yield from name_faults([axis.name for axis in self.axes], ("axes",), "axis")
-        if not self.source.strip() and any(axis.hop_energy_pj_per_byte is not None for axis in self.axes):
-            message = "missing field 'source' for hop_energy; name a paper or table, or 'assumption: ...'"
-            yield Fault(("source",), message)
+
+    def _source_faults(self) -> Iterator[Fault]:
+        given = [f"axes.{axis.name}.hop_energy" for axis in self.axes if axis.hop_energy_pj_per_byte is not None]
+        yield from missing_source(given, self.source)
 
     @property
     def num_instances(self) -> int:
@@ -269,16 +296,20 @@ class Compute(Spec):
     def __hash__(self) -> int:
         return hash((self.name, self.intrinsic, tuple(sorted(self.datatypes)), self.area_mm2))
 
-    def faults(self) -> Iterator[Fault]:
+    def checks(self) -> tuple[Iterator[Fault], ...]:
+        return self._preload_faults(), self._source_faults()
+
+    def _preload_faults(self) -> Iterator[Fault]:
         if self.preload == "shadowed" and self.stationary == "none":
             yield Fault(
                 ("preload",), "preload is shadowed, and stationary is none: nothing is there to be loaded ahead"
             )
-        energies = [name for name, kind in self.datatypes.items() if kind.energy_pj_per_mac is not None]
-        if not self.source.strip() and (energies or self.area_mm2 is not None):
-            given = [f"datatypes.{name}.energy" for name in energies] + (["area"] if self.area_mm2 is not None else [])
-            message = f"missing field 'source' for {', '.join(given)}; name a paper or table, or 'assumption: ...'"
-            yield Fault(("source",), message)
+
+    def _source_faults(self) -> Iterator[Fault]:
+        given = [
+            f"datatypes.{name}.energy" for name, kind in self.datatypes.items() if kind.energy_pj_per_mac is not None
+        ]
+        yield from missing_source([*given, "area"] if self.area_mm2 is not None else given, self.source)
 
     def macs_per_cycle(self, datatype: str) -> float:
         """Multiply-accumulates per cycle of one instance.
@@ -308,19 +339,26 @@ class SpatialArch(Spec):
     source: SourceText = Field(description="Where the clock and the structure come from.")
     notes: str = Field(default="", strict=True, description="What a reader should know.")
 
-    def faults(self) -> Iterator[Fault]:
+    def checks(self) -> tuple[Iterator[Fault], ...]:
+        return self._name_faults(), self._first_faults(), self._compute_faults()
+
+    def _name_faults(self) -> Iterator[Fault]:
         yield from name_faults([node.name for node in self.hierarchy], ("hierarchy",), "node")
-        first, last = self.hierarchy[0], self.hierarchy[-1]
+
+    def _first_faults(self) -> Iterator[Fault]:
+        first = self.hierarchy[0]
         if not isinstance(first, Memory):
             yield Fault(("hierarchy", 0, "kind"), f"the first node must be a memory, not a {first.kind}")
         elif set(first.keeps) != set(ALL_ROLES):
             lacking = ", ".join(role for role in ALL_ROLES if role not in first.keeps)
             yield Fault(("hierarchy", 0, "keeps"), f"the first memory must keep all roles; it leaves out {lacking}")
+
+    def _compute_faults(self) -> Iterator[Fault]:
         last_idx = len(self.hierarchy) - 1
-        if not isinstance(last, Compute):
-            yield Fault(("hierarchy", last_idx, "kind"), f"the last node must be a compute, not a {last.kind}")
-        for node_idx, node in enumerate(self.hierarchy[:-1]):
-            if isinstance(node, Compute):
+        for node_idx, node in enumerate(self.hierarchy):
+            if node_idx == last_idx and not isinstance(node, Compute):
+                yield Fault(("hierarchy", last_idx, "kind"), f"the last node must be a compute, not a {node.kind}")
+            elif node_idx < last_idx and isinstance(node, Compute):
                 yield Fault(("hierarchy", node_idx, "kind"), "only the last node may be a compute")
 
     @property

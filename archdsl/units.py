@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from .validation import nearest_hint
+from .spec import nearest_hint
 
 UNBOUNDED = "unbounded"
 
@@ -260,7 +260,10 @@ def _schema(dimension: Dimension) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": dimension.pattern, "examples": [dimension.example]})
 
 
-def _read_capacity(value: object) -> object:
+def _read_capacity(value: object, info: ValidationInfo) -> object:
+    if value is None and is_yaml(info):
+        reason = f"a capacity is needed here; write it like '{BYTES.example}', or '{UNBOUNDED}'"
+        raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
     return None if value == UNBOUNDED else value
 
 
