@@ -249,6 +249,34 @@ def open_for_reading(directory: Path) -> Generator[sqlite3.Connection]:
         connection.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """What a store holds, as far as a run needs it.
+
+    Attributes:
+        metadata: What the last run said about its sweep; empty in a new store.
+        statuses: Status of every stored result, by id; also of results that the last run did not list.
+        listed_ids: Id by the inputs (as text) of every point that the last run listed.
+        mean_elapsed_s: Mean time of a result that did not fail; None without any.
+    """
+
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    statuses: dict[str, PointStatus] = field(default_factory=dict[str, PointStatus])
+    listed_ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    mean_elapsed_s: float | None = None
+
+
+def read_state(connection: sqlite3.Connection) -> StoredState:
+    """Read what a run needs to know of a store."""
+    mean = connection.execute("SELECT avg(elapsed_s) FROM results WHERE status != 'failed'").fetchone()[0]
+    return StoredState(
+        metadata={key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM meta")},
+        statuses={i: PointStatus(status) for i, status in connection.execute("SELECT id, status FROM results")},
+        listed_ids=dict(connection.execute("SELECT inputs, id FROM points")),
+        mean_elapsed_s=mean,
+    )
+
+
 def check_format(connection: sqlite3.Connection, path: Path) -> None:
     """Make sure that a database is a sweep store of this format.
 

@@ -1,0 +1,145 @@
+"""The sweep specification: what its YAML file may say.
+
+`docs/sweep_format.md` explains the format with examples. Everything here is checked without loading the
+architecture; `loading.py` checks the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from ..archdsl.units import Time
+from ..archdsl.validation import Fault, Spec
+from .objectives import Objective
+
+DEFAULT_OBJECTIVES = (Objective.ENERGY, Objective.LATENCY)
+MAX_GRID_POINTS = 1_000_000
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=80)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def _as_entry(value: object) -> object:
+    return {"workload": value} if isinstance(value, str) else value
+
+
+class WorkloadEntry(Spec):
+    """One workload of the sweep; a text alone is its `workload`."""
+
+    workload: str = Field(
+        min_length=1,
+        description="ONNX file (relative to the sweep file), notation such as `gemm:M=512,N=512,K=512,bits=8`, or `preset:NAME`.",
+    )
+    name: Name | None = Field(default=None, description="Name in results; made from the workload when left out.")
+    shapes: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict, description="Sizes of the network's dynamic dims, e.g. `{batch: 1}`."
+    )
+
+
+class MappingOptions(Spec):
+    """How every op is mapped."""
+
+    objective: Literal["energy", "latency", "edp", "main_memory_bytes"] = Field(
+        default="energy", description="What the mapper minimises for each op."
+    )
+    fidelity: Literal["throughput", "detailed"] = Field(
+        default="throughput", description="Fidelity of the latency model."
+    )
+    convention: Literal["tileloom", "accelforge", "zigzag", "timeloop"] = Field(
+        default="tileloom", description="Counting convention."
+    )
+    time_limit_s: Time | None = Field(
+        default=None,
+        alias="time_limit",
+        description="Longest search for one op, e.g. `10 s`; a search that it ends is not reproducible. None by default.",
+    )
+
+
+class GridSampler(Spec):
+    """Every combination of values."""
+
+    kind: Literal["grid"] = Field(default="grid", description="Every combination of values.")
+
+
+class RandomSampler(Spec):
+    """Combinations drawn without repetition."""
+
+    kind: Literal["random"] = Field(description="Combinations drawn without repetition.")
+    seed: Seed = Field(description="Seed; the same seed draws the same points, and more `points` only add to them.")
+    points: int = Field(ge=1, le=MAX_GRID_POINTS, description="Number of design points.")
+
+
+class Nsga2Sampler(Spec):
+    """Evolutionary multi-objective search."""
+
+    kind: Literal["nsga2"] = Field(description="NSGA-II: evolutionary multi-objective search (extra `opt`).")
+    seed: Seed = Field(description="Seed; the same seed visits the same points.")
+    population: int = Field(ge=4, le=10_000, description="Design points per generation.")
+    generations: int = Field(ge=1, le=10_000, description="Number of generations, the first random one included.")
+
+
+Sampler = Annotated[GridSampler | RandomSampler | Nsga2Sampler, Field(discriminator="kind")]
+
+
+class SweepSpec(Spec):
+    """One sweep: architectures around a base, over workloads."""
+
+    schema_version: Literal[1] = Field(description="Version of the format: 1.")
+    name: Name = Field(description="Name of the sweep, in reports and as the output directory.")
+    description: str = Field(default="", description="What the sweep is to find out.")
+    base: str = Field(
+        min_length=1, description="Architecture that is varied: a preset or a file relative to the sweep file."
+    )
+    workloads: tuple[Annotated[WorkloadEntry, BeforeValidator(_as_entry)], ...] = Field(
+        min_length=1, description="Workloads; metrics are sums over them."
+    )
+    space: dict[str, Any] = Field(
+        min_length=1,
+        description="Dotted path of a field of the architecture to its values: a list, `{from, to, step}`, "
+        "`{from, to, log_steps}` or `{from, to, factor}`.",
+    )
+    constraints: tuple[str, ...] = Field(
+        default=(), description="Comparisons over metrics and dotted paths; points that violate one are excluded."
+    )
+    objectives: tuple[Objective, ...] = Field(
+        default=DEFAULT_OBJECTIVES, min_length=1, description="What the Pareto front minimises."
+    )
+    mapping: MappingOptions = Field(default_factory=MappingOptions, description="How every op is mapped.")
+    sampler: Sampler = Field(default_factory=GridSampler, description="Which combinations are run.")
+
+    def faults(self) -> Iterator[Fault]:
+        """Faults between fields."""
+        for path, first, name in _repeats({("workloads", i): n for i, n in enumerate(self.workload_names)}):
+            yield Fault(path, f"workloads.{first[1]} and this one are both named '{name}'; give one another `name`")
+        for path, first, name in _repeats({("objectives", i): o.value for i, o in enumerate(self.objectives)}):
+            yield Fault(path, f"objective '{name}' is given twice; the first is objectives.{first[1]}")
+
+    @property
+    def workload_names(self) -> tuple[str, ...]:
+        """Name of each workload in results."""
+        return tuple(entry.name or default_name(entry.workload) for entry in self.workloads)
+
+
+def default_name(workload: str) -> str:
+    """Name of a workload that was given none: a file's stem, a preset's name, or the notation itself."""
+    head, colon, rest = workload.partition(":")
+    if colon and head == "preset":
+        return rest
+    if colon and "=" in rest:
+        return workload
+    stem = workload.replace("\\", "/").rpartition("/")[2]
+    return stem.removesuffix(".onnx") or workload
+
+
+def _repeats(
+    names: Mapping[tuple[str, int], str],
+) -> Iterator[tuple[tuple[str, int], tuple[str, int], str]]:
+    """Path, path of the first one, and name, of each name that came before."""
+    first: dict[str, tuple[str, int]] = {}
+    for path, name in names.items():
+        if name in first:
+            yield path, first[name], name
+        first.setdefault(name, path)
