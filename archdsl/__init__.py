@@ -17,6 +17,7 @@ from .export import arch_json_schema, dump_arch
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
+from .legality import MappingFault, check_mapping, require_legal
 from .loading import Arch, DescriptionTree, arch_from_tree, list_presets, load_arch, load_tree
 from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
 from .mapping_io import (
@@ -74,6 +75,7 @@ __all__ = [
     "Loop",
     "Mapping",
     "MappingError",
+    "MappingFault",
     "MappingFile",
     "MappingNode",
     "Memory",
@@ -99,6 +101,7 @@ __all__ = [
     "arch_from_tree",
     "arch_json_schema",
     "ceil_div",
+    "check_mapping",
     "dump_arch",
     "dump_mapping",
     "dump_mappings",
@@ -108,5 +111,6 @@ __all__ = [
     "load_mapping_file",
     "load_tree",
     "parse_mapping",
+    "require_legal",
     "touched",
 ]

@@ -178,7 +178,8 @@ class Link:
     def _is_apart(self, loop: LoopInfo) -> bool:
         """Whether the windows of neighbours along a spatial loop are not side by side."""
         inner = self.nest.temporal_above(self.child)
-        inner += [x for x in self.between if x.axis is not None and not self.axes[x.axis].multicast]
+        if self.tensor.role is not TensorRole.OUTPUT:
+            inner += [x for x in self.between if x.axis is not None and not self.axes[x.axis].multicast]
         same = [x for x in inner if x.dim == loop.dim and x.node_idx > loop.node_idx and x.bound > 1]
         return bool(same) and bool(self._sliding_dims(loop.dim))
 
