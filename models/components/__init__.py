@@ -1,0 +1,30 @@
+"""Component models: energy and area of memories, arithmetic and wires, anchored to published figures."""
+
+from .anchors import AnchorError, ErrorSummary, anchor_errors, summarise
+from .numbers import (
+    ArchNumbers,
+    AreaPart,
+    AxisNumbers,
+    ComputeNumbers,
+    DatatypeNumbers,
+    FanoutNumbers,
+    LevelNumbers,
+    Provenance,
+)
+from .resolve import resolve
+
+__all__ = [
+    "AnchorError",
+    "ArchNumbers",
+    "AreaPart",
+    "AxisNumbers",
+    "ComputeNumbers",
+    "DatatypeNumbers",
+    "ErrorSummary",
+    "FanoutNumbers",
+    "LevelNumbers",
+    "Provenance",
+    "anchor_errors",
+    "resolve",
+    "summarise",
+]
