@@ -133,7 +133,7 @@ class Scale:
     unit: str
 
 
-_STEPS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
+UNIT_STEPS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "pJ": ((1.0, "pJ"), (1e3, "nJ"), (1e6, "uJ"), (1e9, "mJ"), (1e12, "J")),
     "s": ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")),
     "bytes": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB")),
@@ -141,7 +141,7 @@ _STEPS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "ops/s": ((1e6, "Mops/s"), (1e9, "Gops/s"), (1e12, "Tops/s"), (1e15, "Pops/s")),
     "bytes/s": ((1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")),
     "Hz": ((1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz")),
-    "mm2": ((1.0, "mm^2"),),
+    "mm^2": ((1.0, "mm^2"),),
     "pJ s": ((1.0, "pJ s"), (1e3, "nJ s"), (1e6, "uJ s"), (1e9, "mJ s")),
 }
 
@@ -153,7 +153,7 @@ def scale_for(unit: str, values: Sequence[float]) -> Scale:
         unit: Internal unit (`pJ`, `s`, `bytes`, `cycles`, `ops/s`, ...); an unknown one is kept.
         values: Numbers in that unit; those that are not finite and positive do not count.
     """
-    steps = _STEPS.get(unit, ((1.0, unit),))
+    steps = UNIT_STEPS.get(unit, ((1.0, unit),))
     usable = sorted(v for v in values if math.isfinite(v) and v > 0)
     middle = usable[len(usable) // 2] if usable else 1.0
     divisor, name = max((s for s in steps if s[0] <= middle), default=steps[0])

@@ -1,0 +1,126 @@
+"""From a sweep's results to what its Pareto figure needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ..objectives import Objective, metric
+from ..store import DesignRecord, InputValue, PointStatus, SweepResults
+from .front import DesignPoint, FrontPlot, PlotAxis, Standing
+from .style import Caption
+
+
+def front_plot(
+    results: SweepResults, *, commit: str, objectives: Sequence[Objective] | None = None, title: str | None = None
+) -> FrontPlot:
+    """The trade-off of a sweep; points that have not run are left out and counted in the caption.
+
+    Args:
+        results: The sweep.
+        commit: Version of the code, for the caption.
+        objectives: Some of the sweep's objectives, at least two; all when left out.
+        title: Claim or question; one is made from the numbers when left out.
+
+    Raises:
+        ValueError: Fewer than two objectives.
+    """
+    chosen = results.objectives if objectives is None else tuple(objectives)
+    on_front = results.on_front(chosen)
+    knee = results.knee(chosen)
+    known = [record for record in results.records if record.status is not PointStatus.PENDING]
+    axes = tuple(_axis(objective, results) for objective in chosen)
+    points = tuple(
+        DesignPoint(
+            id=record.id,
+            standing=standing_of(record, is_on_front=bool(on_front[record.index])),
+            values=tuple(_number(record.metrics, objective.metric) for objective in chosen),
+            parameters=tuple((path, input_text(value)) for path, value in record.inputs.items()),
+            reason=reason_of(record),
+        )
+        for record in known
+    )
+    knee_idx = None if knee is None else next(i for i, record in enumerate(known) if record.index == knee.index)
+    plot = FrontPlot(title=title or "", axes=axes, points=points, knee=knee_idx, caption=caption_of(results, commit))
+    return (
+        plot
+        if title
+        else FrontPlot(title=claim_of(plot), axes=axes, points=points, knee=knee_idx, caption=plot.caption)
+    )
+
+
+def standing_of(record: DesignRecord, *, is_on_front: bool) -> Standing:
+    """Where a record stands; one that violates a constraint counts as infeasible."""
+    match record.status:
+        case PointStatus.OK:
+            return Standing.FRONT if is_on_front else Standing.DOMINATED
+        case PointStatus.FAILED:
+            return Standing.FAILED
+        case _:
+            return Standing.INFEASIBLE
+
+
+def reason_of(record: DesignRecord) -> str:
+    """Why a record has no usable answer, in one line; empty when it has one."""
+    if record.infeasible is not None:
+        return str(record.infeasible).partition("\n")[0]
+    if record.violated:
+        return f"violates {'; '.join(record.violated)}"
+    return record.error
+
+
+def input_text(value: InputValue) -> str:
+    """A swept value as the specification spells it."""
+    if isinstance(value, tuple):
+        return ", ".join(map(input_text, value))
+    return "none" if value is None else str(value)
+
+
+def caption_of(results: SweepResults, commit: str) -> Caption:
+    """Workloads, points and the choices that the numbers depend on."""
+    pending = results.count(PointStatus.PENDING)
+    extra = [f"{results.arch_name}"]
+    extra += [f"{key} {value}" for key, value in results.mapping.items() if key in ("fidelity", "convention")]
+    if "objective" in results.mapping:
+        extra.insert(1, f"mapped for {results.mapping['objective']}")
+    if pending:
+        extra.append(f"{pending:,} more not run yet")
+    return Caption(
+        workload=", ".join(workload.name for workload in results.workloads),
+        commit=commit,
+        num_points=len(results.records) - pending,
+        extra=tuple(extra),
+    )
+
+
+def claim_of(plot: FrontPlot) -> str:
+    """What the front says in one sentence, from its numbers alone."""
+    front = plot.indices(Standing.FRONT)
+    names = [axis.name.rpartition("_")[0].replace("_", " ").replace("edp pj", "EDP") for axis in plot.axes]
+    if not front:
+        return f"None of {len(plot.points):,} designs is feasible"
+    if len(front) == 1:
+        return f"One of {len(plot.points):,} designs is best in {_listed(names)}"
+    spans: list[str] = []
+    for axis, name in enumerate(names):
+        values = plot.column(axis, front)
+        if min(values) > 0:
+            spans.append(f"{name} {max(values) / min(values):.3g}x")
+    worth = f"{len(front):,} of {len(plot.points):,} designs are worth building"
+    return f"{worth}: they span {_listed(spans)}" if spans else worth
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _axis(objective: Objective, results: SweepResults) -> PlotAxis:
+    found = metric(objective.metric)
+    whose = results.workloads[0].name if len(results.workloads) == 1 else "all workloads"
+    quantity = f"{found.label} of {whose}" if found.is_per_workload else found.label
+    return PlotAxis(name=found.name, quantity=quantity, unit=found.unit)
+
+
+def _number(metrics: Mapping[str, float], name: str) -> float | None:
+    value = metrics.get(name)
+    return value if value is not None and math.isfinite(value) else None
