@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from ...archdsl import ModelError
+from ..parts import Part, sum_of
+from .mac import is_float
 
 Origin = Literal["given", "derived", "model", "assumed", "left out"]
 
@@ -120,18 +121,22 @@ class ComputeNumbers:
     Attributes:
         name: Name of the unit.
         datatypes: Its datatypes, in the architecture's order.
+        macs_per_step: Multiply-accumulates of the intrinsic's matrix product.
         area_mm2: Area of one instance.
         instances: Instances on the chip.
         vector_lanes: Element-wise operations per cycle of the whole chip.
-        vector_pj: Energy of one element-wise operation [pJ].
+        vector_int_pj: Energy of one element-wise operation on integers [pJ].
+        vector_float_pj: Energy of one element-wise operation on floating-point numbers [pJ].
     """
 
     name: str
     datatypes: tuple[DatatypeNumbers, ...]
+    macs_per_step: int
     area_mm2: float
     instances: int
     vector_lanes: int
-    vector_pj: float
+    vector_int_pj: float
+    vector_float_pj: float
 
     def datatype(self, name: str) -> DatatypeNumbers:
         """The numbers of one datatype.
@@ -193,9 +198,19 @@ class ArchNumbers:
     left_out: tuple[str, ...]
 
     @property
+    def area(self) -> Part:
+        """Area of the chip as a tree: the sum of its parts, each the area of all instances [mm^2]."""
+        return sum_of("area", "mm^2", [Part(name=a.name, amount=a.area_mm2, unit="mm^2") for a in self.areas])
+
+    @property
     def area_mm2(self) -> float:
-        """Area of the chip: the sum of its parts."""
-        return math.fsum(part.area_mm2 for part in self.areas)
+        """Area of the chip."""
+        return self.area.amount
+
+    @property
+    def vector_lanes(self) -> int:
+        """Element-wise operations per cycle of the whole chip."""
+        return self.compute.vector_lanes
 
     def level(self, name: str) -> LevelNumbers:
         """The numbers of one memory.
@@ -223,6 +238,30 @@ class ArchNumbers:
             ModelError: The compute unit does not multiply that datatype.
         """
         return self.compute.datatype(datatype).macs_per_cycle
+
+    def cycles_per_step(self, datatype: str) -> float:
+        """Cycles that one compute unit takes for one matrix product of its intrinsic's shape.
+
+        Raises:
+            ModelError: The compute unit does not multiply that datatype.
+        """
+        return self.compute.macs_per_step / self.macs_per_cycle(datatype)
+
+    def peak_macs_per_cycle(self, datatype: str) -> float:
+        """Multiply-accumulates per cycle of the whole chip.
+
+        Raises:
+            ModelError: The compute unit does not multiply that datatype.
+        """
+        return self.macs_per_cycle(datatype) * self.compute.instances
+
+    def vector_pj(self, datatype: str) -> float:
+        """Energy of one element-wise operation [pJ].
+
+        Raises:
+            ModelError: The arithmetic model does not know the datatype.
+        """
+        return self.compute.vector_float_pj if is_float(datatype) else self.compute.vector_int_pj
 
     def source_of(self, quantity: str) -> Provenance:
         """Where one number comes from.

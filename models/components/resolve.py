@@ -240,17 +240,17 @@ def _memory_area_mm2(resolver: _Resolver, memory: Memory) -> float:
 
 def _compute(resolver: _Resolver, compute: Compute) -> ComputeNumbers:
     datatypes = tuple(_datatype(resolver, compute, name, kind) for name, kind in compute.datatypes.items())
-    is_floating = any(mac.is_float(name) for name in compute.datatypes)
-    vector_pj = mac.vector_pj(is_floating=is_floating, node_nm=resolver.node_nm, voltage_v=resolver.voltage_v)
-    word = "float" if is_floating else "integer"
-    resolver.note(f"{compute.name}.vector_pj", "assumed", f"one 32-bit {word} addition per element-wise operation")
+    node_nm, voltage_v = resolver.node_nm, resolver.voltage_v
+    resolver.note(f"{compute.name}.vector_pj", "assumed", "one 32-bit addition per element-wise operation")
     return ComputeNumbers(
         name=compute.name,
         datatypes=datatypes,
+        macs_per_step=compute.intrinsic.macs,
         area_mm2=_compute_area_mm2(resolver, compute, datatypes),
         instances=resolver.arch.num_pes,
         vector_lanes=compute.vector_lanes,
-        vector_pj=float(vector_pj),
+        vector_int_pj=float(mac.vector_pj(is_floating=False, node_nm=node_nm, voltage_v=voltage_v)),
+        vector_float_pj=float(mac.vector_pj(is_floating=True, node_nm=node_nm, voltage_v=voltage_v)),
     )
 
 
