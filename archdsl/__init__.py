@@ -1,5 +1,6 @@
 """Pure validated data: architectures, workloads, mappings, units and errors."""
 
+from .description import DescriptionTree, list_presets
 from .errors import (
     ArchError,
     CompileError,
@@ -13,12 +14,21 @@ from .errors import (
     ToolkitError,
     WorkloadError,
 )
-from .export import arch_json_schema, dump_arch
+from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
 from .legality import MappingFault, check_mapping, require_legal
-from .loading import Arch, DescriptionTree, arch_from_tree, list_presets, load_arch, load_tree
+from .loading import (
+    Arch,
+    arch_from_tree,
+    load_arch,
+    load_description,
+    load_system,
+    load_tree,
+    spec_from_tree,
+    system_from_tree,
+)
 from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
 from .mapping_io import (
     ANY_OP,
@@ -39,7 +49,10 @@ from .spatial import (
     Ports,
     SpatialArch,
 )
-from .units import Bandwidth
+from .spec import Fault, Spec, field_names, nearest_hint
+from .system import ChipGroup, Link, Rack, System
+from .units import Bandwidth, Dimension
+from .validation import validate_document, validate_tree
 from .workload import (
     DimClass,
     Op,
@@ -52,6 +65,8 @@ from .workload import (
     ceil_div,
     touched,
 )
+from .yamlio import dump_yaml, parse_yaml, read_yaml
+from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, YamlTree, find, locate, to_plain
 
 __all__ = [
     "ANY_OP",
@@ -60,18 +75,23 @@ __all__ = [
     "ArchError",
     "Axis",
     "Bandwidth",
+    "ChipGroup",
     "CompileError",
     "Compute",
     "ComputeType",
     "DescriptionTree",
     "Diagnostic",
     "DimClass",
+    "Dimension",
+    "Document",
     "Fanout",
+    "Fault",
     "GpuArch",
     "Infeasible",
     "InfeasibleError",
     "Intrinsic",
     "Keep",
+    "Link",
     "Loop",
     "Mapping",
     "MappingError",
@@ -83,11 +103,16 @@ __all__ = [
     "Node",
     "Op",
     "PassError",
+    "Place",
     "Ports",
+    "Rack",
     "RtlError",
+    "Source",
     "Spatial",
     "SpatialArch",
+    "Spec",
     "SweepError",
+    "System",
     "Technology",
     "Temporal",
     "Tensor",
@@ -98,6 +123,10 @@ __all__ = [
     "VectorOp",
     "Workload",
     "WorkloadError",
+    "YamlList",
+    "YamlMap",
+    "YamlScalar",
+    "YamlTree",
     "arch_from_tree",
     "arch_json_schema",
     "ceil_div",
@@ -105,12 +134,29 @@ __all__ = [
     "dump_arch",
     "dump_mapping",
     "dump_mappings",
+    "dump_spec",
+    "dump_system",
+    "dump_yaml",
+    "field_names",
+    "find",
     "list_presets",
     "load_arch",
+    "load_description",
     "load_mapping",
     "load_mapping_file",
+    "load_system",
     "load_tree",
+    "locate",
+    "nearest_hint",
     "parse_mapping",
+    "parse_yaml",
+    "read_yaml",
     "require_legal",
+    "spec_from_tree",
+    "system_from_tree",
+    "system_json_schema",
+    "to_plain",
     "touched",
+    "validate_document",
+    "validate_tree",
 ]

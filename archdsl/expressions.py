@@ -141,11 +141,16 @@ def _call(name: str, args: list[Number]) -> Number:
 
 
 class Resolver:
-    """Puts the values of parameters into a tree, collecting faults."""
+    """Puts the values of parameters into a tree, collecting faults.
 
-    def __init__(self, parameters: Mapping[str, YamlTree], faults: list[Diagnostic]) -> None:
+    Attributes:
+        broken: Paths whose value could not be had.
+    """
+
+    def __init__(self, parameters: Mapping[str, YamlTree], faults: list[Diagnostic], path: Path = ()) -> None:
         self.parameters = parameters
         self.faults = faults
+        self.path = path
         self.broken: set[Path] = set()
         self._values: dict[str, Plain] = {}
         self._failed: set[str] = set()
@@ -154,7 +159,7 @@ class Resolver:
     def resolve_parameters(self) -> None:
         """Evaluate every parameter, so that faults in unused ones are found as well."""
         for name, tree in self.parameters.items():
-            path: Path = ("parameters", name)
+            path: Path = (*self.path, "parameters", name)
             if not _NAME.fullmatch(name):
                 self._fault(tree.place, path, f"parameter '{name}' is not a name of letters, digits and '_'")
                 continue
@@ -168,15 +173,18 @@ class Resolver:
                 if str(err):
                     self._fault(tree.place, path, str(err))
 
-    def resolve(self, tree: YamlTree, path: Path = ()) -> YamlTree:
+    def resolve(self, tree: YamlTree) -> YamlTree:
         """The tree with every `${...}` replaced."""
+        return self._resolve(tree, self.path)
+
+    def _resolve(self, tree: YamlTree, path: Path) -> YamlTree:
         if isinstance(tree, YamlScalar):
             return self._scalar(tree, path)
         if isinstance(tree, YamlList):
-            items = tuple(self.resolve(item, (*path, i)) for i, item in enumerate(tree.items))
+            items = tuple(self._resolve(item, (*path, i)) for i, item in enumerate(tree.items))
             changed = any(new is not old for new, old in zip(items, tree.items, strict=True))
             return YamlList(items, tree.place) if changed else tree
-        entries = {key: self.resolve(value, (*path, key)) for key, value in tree.entries.items()}
+        entries = {key: self._resolve(value, (*path, key)) for key, value in tree.entries.items()}
         changed = any(entries[key] is not value for key, value in tree.entries.items())
         return YamlMap(entries, tree.key_places, tree.place) if changed else tree
 

@@ -1,4 +1,4 @@
-"""Descriptions from YAML: presets, `extends`, parameters, overrides, validation.
+"""Architectures and systems from YAML: parameters, overrides, validation.
 
 `load_arch` does all of it. A sweep calls `load_tree` once and `arch_from_tree` for every design point.
 """
@@ -6,41 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 
+from .description import DescriptionTree, chip_archs, read_chip_archs, read_tree, with_chip_archs
 from .errors import ArchError, Diagnostic
 from .expressions import Resolver
 from .gpu import GpuArch
-from .overrides import apply_overrides, merge_base, overrides_from_python
+from .overrides import apply_overrides, overrides_from_python
 from .spatial import SpatialArch
-from .validation import SpecT, nearest_hint, validate_tree
-from .yamlio import read_yaml
-from .yamltree import YamlMap, YamlScalar, YamlTree
-
-PRESET_FOLDER = FilePath(__file__).parent / "presets"
-SUFFIXES = (".yaml", ".yml")
+from .spec import SpecT, nearest_hint
+from .system import System
+from .validation import sorted_faults, validate_tree
+from .yamltree import Path, YamlMap, YamlScalar, YamlTree
 
 Arch = SpatialArch | GpuArch
 ARCH_KINDS: dict[str, type[SpatialArch | GpuArch]] = {"spatial": SpatialArch, "gpu": GpuArch}
-
-
-@dataclass(frozen=True, slots=True)
-class DescriptionTree:
-    """A description with `extends` and `override` resolved and its parameters still open.
-
-    Attributes:
-        root: The merged tree.
-        name: File or preset that it was loaded from.
-    """
-
-    root: YamlMap
-    name: str
-
-
-def list_presets() -> tuple[str, ...]:
-    """Names of the architectures that come with the package, sorted."""
-    return tuple(sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml") if not path.stem.startswith("_")))
 
 
 def load_arch(path_or_preset: str | FilePath, overrides: AbstractMapping[str, object] | None = None) -> Arch:
@@ -53,7 +33,7 @@ def load_arch(path_or_preset: str | FilePath, overrides: AbstractMapping[str, ob
     Raises:
         ArchError: With every fault of the file and the overrides in its diagnostics.
     """
-    return arch_from_tree(load_tree(path_or_preset), overrides)
+    return arch_from_tree(read_tree(path_or_preset), overrides)
 
 
 def load_tree(path_or_preset: str | FilePath) -> DescriptionTree:
@@ -65,12 +45,10 @@ def load_tree(path_or_preset: str | FilePath) -> DescriptionTree:
     Raises:
         ArchError: A file is missing or is no YAML, or an `override` leads nowhere.
     """
-    path, shown = find_description(path_or_preset)
-    faults: list[Diagnostic] = []
-    root = _merged(path, shown, (), faults)
-    if faults:
-        raise ArchError("", faults)
-    return DescriptionTree(root, str(path_or_preset))
+    tree = read_tree(path_or_preset)
+    if tree.faults:
+        raise ArchError("", tree.faults)
+    return tree
 
 
 def arch_from_tree(tree: DescriptionTree, overrides: AbstractMapping[str, object] | None = None) -> Arch:
@@ -84,16 +62,69 @@ def arch_from_tree(tree: DescriptionTree, overrides: AbstractMapping[str, object
         ArchError: With every fault in its diagnostics.
     """
     kind = tree.root.entries.get("kind")
-    faults: list[Diagnostic] = []
-    if not isinstance(kind, YamlScalar) or kind.value not in ARCH_KINDS:
-        if kind is None:
-            message = f"missing field 'kind'; known are {', '.join(ARCH_KINDS)}"
-            faults.append(tree.root.place.diagnostic(("kind",), message))
-        else:
-            word = str(kind.value) if isinstance(kind, YamlScalar) else "?"
-            faults.append(kind.place.diagnostic(("kind",), f"unknown kind '{word}'{nearest_hint(word, ARCH_KINDS)}"))
+    if isinstance(kind, YamlScalar) and kind.value in ARCH_KINDS:
+        return spec_from_tree(tree, ARCH_KINDS[str(kind.value)], overrides)
+    if kind is None:
+        fault = tree.root.place.diagnostic(("kind",), f"missing field 'kind'; known are {', '.join(ARCH_KINDS)}")
+    else:
+        word = str(kind.value) if isinstance(kind, YamlScalar) else "a list or map"
+        fault = kind.place.diagnostic(("kind",), f"unknown kind '{word}'{nearest_hint(word, ARCH_KINDS)}")
+    faults = [*tree.faults, fault]
+    if "hierarchy" not in tree.root.entries:
         raise ArchError("", faults)
-    return spec_from_tree(tree, ARCH_KINDS[str(kind.value)], overrides)
+    # Only a spatial architecture has a hierarchy, so its other faults can be found as well.
+    root = _overridden(tree.root, overrides, faults)
+    broken: set[Path] = {("kind",)}
+    return _checked(_resolved(root, (), faults, broken), SpatialArch, faults, broken)
+
+
+def load_description(
+    path_or_preset: str | FilePath, overrides: AbstractMapping[str, object] | None = None
+) -> Arch | System:
+    """Load and check an architecture or a system, whichever the file's `kind` says.
+
+    Raises:
+        ArchError: With every fault of the file and the overrides in its diagnostics.
+    """
+    tree = read_tree(path_or_preset)
+    kind = tree.root.entries.get("kind")
+    is_system = isinstance(kind, YamlScalar) and kind.value == "system"
+    return system_from_tree(tree, overrides) if is_system else arch_from_tree(tree, overrides)
+
+
+def load_system(path: str | FilePath, overrides: AbstractMapping[str, object] | None = None) -> System:
+    """Load and check one system with the architectures that it names.
+
+    Args:
+        path: A YAML file.
+        overrides: Values per dotted path, e.g. `{"chips.gpu.count": 4, "chips.gpu.arch.power.limit": "500 W"}`.
+
+    Raises:
+        ArchError: With every fault of the files and the overrides in its diagnostics.
+    """
+    return system_from_tree(read_tree(path), overrides)
+
+
+def system_from_tree(tree: DescriptionTree, overrides: AbstractMapping[str, object] | None = None) -> System:
+    """Check a tree as a system.
+
+    Raises:
+        ArchError: With every fault in its diagnostics.
+    """
+    faults = [*tree.faults]
+    broken: set[Path] = set()
+    root = _overridden(tree.root, overrides, faults)
+    # Each architecture sees its own parameters only.
+    written_out = {chip_idx: arch for chip_idx, arch in chip_archs(root) if isinstance(arch, YamlMap)}
+    root = with_chip_archs(root, dict.fromkeys(written_out, YamlScalar(None, root.place)))
+    root = with_chip_archs(_resolved(root, (), faults, broken), written_out)
+    root = read_chip_archs(root, faults, broken)
+    resolved: dict[int, YamlTree] = {
+        chip_idx: _resolved(arch, ("chips", chip_idx, "arch"), faults, broken)
+        for chip_idx, arch in chip_archs(root)
+        if isinstance(arch, YamlMap)
+    }
+    return _checked(with_chip_archs(root, resolved), System, faults, broken)
 
 
 def spec_from_tree(
@@ -104,81 +135,31 @@ def spec_from_tree(
     Raises:
         ArchError: With every fault in its diagnostics.
     """
-    faults: list[Diagnostic] = []
-    root = tree.root
-    if overrides:
-        root = apply_overrides(root, overrides_from_python(overrides), (), faults)
-    resolver = Resolver(_parameters(root, faults), faults)
+    faults = [*tree.faults]
+    broken: set[Path] = set()
+    root = _overridden(tree.root, overrides, faults)
+    return _checked(_resolved(root, (), faults, broken), model, faults, broken)
+
+
+def _overridden(root: YamlMap, overrides: AbstractMapping[str, object] | None, faults: list[Diagnostic]) -> YamlMap:
+    return apply_overrides(root, overrides_from_python(overrides), (), faults) if overrides else root
+
+
+def _resolved(root: YamlMap, path: Path, faults: list[Diagnostic], broken: set[Path]) -> YamlMap:
+    """The map without `parameters`, and with their values put in."""
+    resolver = Resolver(_parameters(root, faults), faults, path)
     resolver.resolve_parameters()
     resolved = resolver.resolve(root.without("parameters"))
-    spec, more = validate_tree(resolved, model, broken=frozenset(resolver.broken))
+    broken |= resolver.broken
+    assert isinstance(resolved, YamlMap)
+    return resolved
+
+
+def _checked(root: YamlMap, model: type[SpecT], faults: list[Diagnostic], broken: set[Path]) -> SpecT:
+    spec, more = validate_tree(root, model, broken=frozenset(broken))
     if spec is None or faults:
-        raise ArchError("", [*faults, *more])
+        raise ArchError("", sorted_faults([*faults, *more]))
     return spec
-
-
-def find_description(path_or_preset: str | FilePath, base: FilePath | None = None) -> tuple[FilePath, str]:
-    """File of a description, and the name under which to report its faults.
-
-    Args:
-        path_or_preset: A YAML file, or the name of a preset.
-        base: File that a relative path starts from; the working directory when left out.
-
-    Raises:
-        ArchError: Neither a file nor a preset.
-    """
-    text = str(path_or_preset)
-    preset = PRESET_FOLDER / f"{text}.yaml"
-    looks_like_path = isinstance(path_or_preset, FilePath) or text.endswith(SUFFIXES) or "/" in text or "\\" in text
-    if not looks_like_path:
-        if preset.is_file():
-            return preset, f"preset:{text}"
-        message = f"unknown preset '{text}'{nearest_hint(text, list_presets())} (a file's name ends in .yaml)"
-        raise ArchError(message)
-    path = FilePath(text) if base is None else base.parent / text
-    if not path.is_file():
-        raise ArchError(f"{path}: no such file")
-    return path, str(path)
-
-
-def _merged(path: FilePath, shown: str, chain: tuple[FilePath, ...], faults: list[Diagnostic]) -> YamlMap:
-    """A file over the file that it extends, with its overrides applied."""
-    document = read_yaml(path, ArchError, shown)
-    root = document.root
-    if not isinstance(root, YamlMap):
-        raise ArchError("", [root.place.diagnostic("", "a description is a map of fields")])
-    chain = (*chain, path.resolve())
-    extends = root.entries.get("extends")
-    own = root.without("extends", "override")
-    if extends is not None:
-        base = _base(extends, path, chain, faults)
-        own = own if base is None else merge_base(base, own)
-    override = root.entries.get("override")
-    if isinstance(override, YamlMap):
-        own = apply_overrides(own, override, ("override",), faults)
-    elif override is not None:
-        faults.append(override.place.diagnostic(("override",), "a map of dotted paths and values is needed here"))
-    return own
-
-
-def _base(extends: YamlTree, path: FilePath, chain: tuple[FilePath, ...], faults: list[Diagnostic]) -> YamlMap | None:
-    if not isinstance(extends, YamlScalar) or not isinstance(extends.value, str):
-        faults.append(extends.place.diagnostic(("extends",), "name a preset or a file, relative to this one"))
-        return None
-    try:
-        base_path, shown = find_description(extends.value, path)
-    except ArchError as err:
-        faults.append(extends.place.diagnostic(("extends",), str(err)))
-        return None
-    if base_path.resolve() in chain:
-        names = " -> ".join(link.name for link in [*chain, base_path])
-        faults.append(extends.place.diagnostic(("extends",), f"files extend each other in a circle: {names}"))
-        return None
-    try:
-        return _merged(base_path, shown, chain, faults)
-    except ArchError as err:
-        faults.extend(err.diagnostics)
-        return None
 
 
 def _parameters(root: YamlMap, faults: list[Diagnostic]) -> AbstractMapping[str, YamlTree]:

@@ -83,12 +83,12 @@ def _set(tree: YamlTree, steps: tuple[str, ...], value: YamlTree, place: Place, 
         return YamlList((*tree.items[:item_idx], new, *tree.items[item_idx + 1 :]), tree.place)
     if isinstance(tree, YamlScalar):
         raise OverrideFault(f"{here} is a single value and has no '{step}'")
-    if done == ("parameters",) and step not in tree.entries:
+    if done[-1:] == ("parameters",) and step not in tree.entries:
         raise OverrideFault(f"unknown parameter '{step}'{nearest_hint(step, tree.entries)}")
     old = tree.entries.get(step)
     if old is None:
-        if step == "parameters" and not done:
-            raise OverrideFault("the architecture has no parameters")
+        if step == "parameters":
+            raise OverrideFault(f"{here} has no parameters")
         # Whether the field exists is for validation to say; it points at `place`.
         old = YamlMap({}, {}, place)
         key_place = place

@@ -89,8 +89,9 @@ def validate_tree(
 
 
 def sorted_faults(faults: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Faults in reading order, those without a place last."""
-    return sorted(faults, key=lambda fault: (fault.line == 0, fault.file, fault.line, fault.column))
+    """Distinct faults in reading order, those without a place last."""
+    distinct = dict.fromkeys(faults)
+    return sorted(distinct, key=lambda fault: (fault.line == 0, fault.file, fault.line, fault.column))
 
 
 def _all_faults(

@@ -66,7 +66,7 @@ def read_yaml(path: FilePath | str, error_type: type[ToolkitError] = ArchError, 
         raise error_type("", [_fileless(shown, f"cannot read the file: {err.strerror or err}")]) from err
     except UnicodeDecodeError as err:
         raise error_type("", [_fileless(shown, f"not UTF-8 text: {err.reason} at byte {err.start}")]) from err
-    return parse_yaml(text, shown, error_type)
+    return _parse(text, Source(shown, tuple(text.splitlines()), FilePath(path)), error_type)
 
 
 def parse_yaml(text: str, name: str = "<string>", error_type: type[ToolkitError] = ArchError) -> Document:
@@ -75,13 +75,16 @@ def parse_yaml(text: str, name: str = "<string>", error_type: type[ToolkitError]
     Raises:
         ToolkitError: Of `error_type`: the text is no YAML document.
     """
-    source = Source(name, tuple(text.splitlines()))
+    return _parse(text, Source(name, tuple(text.splitlines())), error_type)
+
+
+def _parse(text: str, source: Source, error_type: type[ToolkitError]) -> Document:
     try:
         node = _compose(text, _LOADER)
     except yaml.YAMLError as err:
         raise error_type("", [_syntax_fault(text, source, err)]) from err
     if node is None:
-        raise error_type("", [_fileless(name, "the file is empty")])
+        raise error_type("", [_fileless(source.name, "the file is empty")])
     faults: list[Diagnostic] = []
     root = _Converter(source, faults).convert(node, ())
     if faults:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Protocol, cast, runtime_checkable
 
 from .errors import Diagnostic
@@ -17,10 +18,17 @@ Plain = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that was read, under the name that the user gave it."""
+    """A text that was read.
+
+    Attributes:
+        name: What the user called it; faults are reported under it.
+        lines: The text.
+        file: Where it stands; relative paths in it start there.
+    """
 
     name: str
     lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    file: FilePath | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
