@@ -1,18 +1,53 @@
 """Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
 
+from .components import (
+    ArchNumbers,
+    AreaPart,
+    AxisNumbers,
+    ComputeNumbers,
+    DatatypeNumbers,
+    FanoutNumbers,
+    LevelNumbers,
+    Provenance,
+    resolve,
+)
 from .conventions import CONVENTIONS, Convention
 from .counting import Counts, Transfer, count
-from .nest import Holder, Nest, NestLoop, make_nest, nest_of
+from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
+from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
+from .parts import Part, max_of, sum_of
+from .pricing import Priced, Prices, price, stack_prices
 
 __all__ = [
     "CONVENTIONS",
+    "ArchNumbers",
+    "AreaPart",
+    "AxisInfo",
+    "AxisNumbers",
+    "ComputeNumbers",
     "Convention",
     "Counts",
+    "DatatypeNumbers",
+    "FanoutNumbers",
+    "Hierarchy",
     "Holder",
+    "LevelInfo",
+    "LevelNumbers",
     "Nest",
     "NestLoop",
+    "Part",
+    "Priced",
+    "Prices",
+    "Provenance",
     "Transfer",
     "count",
+    "hierarchy_of",
     "make_nest",
+    "max_of",
     "nest_of",
+    "price",
+    "resolve",
+    "sliding_axes",
+    "stack_prices",
+    "sum_of",
 ]

@@ -1,6 +1,7 @@
 """Component models: energy and area of memories, arithmetic and wires, anchored to published figures."""
 
 from .anchors import AnchorError, ErrorSummary, anchor_errors, summarise
+from .chips import chip_errors
 from .numbers import (
     ArchNumbers,
     AreaPart,
@@ -25,6 +26,7 @@ __all__ = [
     "LevelNumbers",
     "Provenance",
     "anchor_errors",
+    "chip_errors",
     "resolve",
     "summarise",
 ]

@@ -19,6 +19,7 @@ Role = Literal["calibration", "validation"]
 CACTI_CELL_F2 = 146.0
 """Area of CACTI's SRAM cell in squared feature sizes (CACTI 7.0, technology.cc)."""
 CACTI_SOURCE = "CACTI 7.0, run for this table"
+CHIP_AREA = "chip.mm2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Anchor:
         read_ports: Ports that only read.
         write_ports: Ports that only write.
         read_write_ports: Ports that do both.
-        technology: DRAM technology.
+        technology: DRAM technology, or the preset of a chip.
         bits: Width of integer operands or of the sum.
         datatype: Datatype of the operands.
         cell_um2: Bit cell that the source itself assumes; 0 where the published table counts.
@@ -80,8 +81,8 @@ def _read(name: str) -> list[dict[str, str]]:
 
 
 @cache
-def load_anchors() -> tuple[Anchor, ...]:
-    """The published figures of `anchors.csv`."""
+def load_literature() -> tuple[Anchor, ...]:
+    """Every published figure of `anchors.csv`."""
     return tuple(
         Anchor(
             quantity=row["quantity"],
@@ -102,6 +103,16 @@ def load_anchors() -> tuple[Anchor, ...]:
         )
         for row in _read("anchors.csv")
     )
+
+
+def load_anchors() -> tuple[Anchor, ...]:
+    """The published figures of single components."""
+    return tuple(anchor for anchor in load_literature() if anchor.quantity != CHIP_AREA)
+
+
+def load_chips() -> tuple[Anchor, ...]:
+    """The published areas of whole chips; `technology` names the preset."""
+    return tuple(anchor for anchor in load_literature() if anchor.quantity == CHIP_AREA)
 
 
 @cache

@@ -1,0 +1,273 @@
+"""Traffic below the outermost segment: everything that the fan-outs and the levels under them decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .objective import Traffic
+from .placement import Tilings
+from .problem import FloatArray, Problem, TensorInfo
+from .spatial import Spread
+from .traffic import Block, footprint, visits, window_elements
+
+Extents = Sequence[FloatArray | float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Which levels keep which tensors: per tensor its levels, outermost first, the first being level 0."""
+
+    levels: tuple[tuple[int, ...], ...]
+
+    def parent(self, problem: Problem, tensor: int, segment: int) -> int:
+        """The innermost level that keeps a tensor in `segment` or outside it."""
+        return max(level for level in self.levels[tensor] if problem.segment_of[level] <= segment)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the nest in absolute extents: a holder, or the compute unit.
+
+    Attributes:
+        segment: Its segment.
+        extents: Per dim the tile's extent.
+        sweep: Dim along which its windows slide and the extent around that loop, or None.
+    """
+
+    segment: int
+    extents: Extents
+    sweep: tuple[int, FloatArray | float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Extents around the segments and fan-outs, shared by all transfers of one array of candidates.
+
+    Attributes:
+        bottoms: Per segment the extents below it; index 0 is not used.
+        tops: Per segment the extents around it; index 0 is not used.
+        spreads: Per fan-out its factors.
+    """
+
+    bottoms: tuple[Extents, ...]
+    tops: tuple[Extents, ...]
+    spreads: tuple[Spread, ...]
+
+
+def blocks_of(frame: Frame, site: Site, outer_segment: int, dim: int, *, use_reduction: bool) -> list[Block]:
+    """The factors of a dim's nest between a site and the segment of its parent, innermost first.
+
+    Spatial factors on axes that share (multicast, or reduction) count once, those on others each. The
+    latter stand outside the former on the same fan-out.
+    """
+    blocks: list[Block] = []
+    inner = site.extents[dim]
+    for segment in range(site.segment, outer_segment, -1):
+        blocks.append((frame.tops[segment][dim] / inner, False))
+        spread = frame.spreads[segment - 1]
+        shared = spread.reduction[dim] if use_reduction else spread.multicast[dim]
+        blocks += [(shared, True), (spread.every[dim] / shared, False)]
+        inner = frame.tops[segment][dim] * spread.every[dim]
+    return blocks
+
+
+def filled(problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int) -> FloatArray | float:
+    """Elements of a holder's tile over all refills and instances."""
+    total = window_elements(problem, info, site.extents, _usable_slide(problem, info, frame, site, parent_segment))
+    for dim in info.unrelated:
+        total = total * visits(problem.sizes[dim], site.extents[dim], [])
+    return total
+
+
+def delivered(
+    problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int, *, every_axis: bool = False
+) -> FloatArray | float:
+    """Elements that cross at the parent: after multicast for inputs, after spatial reduction for outputs.
+
+    Args:
+        problem: The problem.
+        info: The tensor.
+        frame: Extents around segments and fan-outs.
+        site: The child.
+        parent_segment: Segment of the parent.
+        every_axis: For outputs, count each group of instances once on every axis (see `sent` in docs/counting.md).
+    """
+    slide = _usable_slide(problem, info, frame, site, parent_segment)
+    extents = site.extents
+    if info.sliding and (every_axis or not info.is_output):
+        extents = _side_by_side(info, frame, site, parent_segment, every_axis=every_axis)
+    total = window_elements(problem, info, extents, slide)
+    for dim in info.unrelated:
+        blocks = blocks_of(frame, site, parent_segment, dim, use_reduction=info.is_output)
+        if every_axis:
+            blocks = [(factor, index % 3 > 0) for index, (factor, _) in enumerate(blocks)]
+        total = total * visits(problem.sizes[dim], site.extents[dim], blocks)
+    return total
+
+
+def _usable_slide(
+    problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int
+) -> tuple[int, FloatArray | float] | None:
+    """The site's slide, reduced to no slide where the axis is shared out between parent and child."""
+    if site.sweep is None:
+        return None
+    dim, sweep = site.sweep
+    pair = next(pair for pair in info.sliding if dim in {d for d, _ in pair})
+    spread: FloatArray | float = 1.0
+    for other, _ in pair:
+        for fanout in range(parent_segment, site.segment):
+            spread = spread * frame.spreads[fanout].every[other]
+    return dim, np.where(spread > 1, site.extents[dim], sweep)
+
+
+def _side_by_side(info: TensorInfo, frame: Frame, site: Site, parent_segment: int, *, every_axis: bool) -> Extents:
+    """Extents of the windows that neighbouring instances share."""
+    extents = list(site.extents)
+    for pair in info.sliding:
+        for dim, _ in pair:
+            is_beside: FloatArray | bool = True
+            inner = site.extents[dim]
+            for segment in range(site.segment, parent_segment, -1):
+                spread = frame.spreads[segment - 1]
+                shared = spread.every[dim] if every_axis else spread.multicast[dim]
+                is_beside = is_beside & (frame.tops[segment][dim] == inner)
+                extents[dim] = extents[dim] * np.where(is_beside, shared, 1.0)
+                is_beside = is_beside & (spread.every[dim] == shared)
+                inner = frame.tops[segment][dim] * spread.every[dim]
+    return extents
+
+
+def make_frame(problem: Problem, spreads: Sequence[Spread], chains: Sequence[Tilings]) -> Frame:
+    """Stacks segments and fan-outs from the inside outward.
+
+    Args:
+        problem: The problem.
+        spreads: Per fan-out its factors.
+        chains: Per segment 1, 2, ... its tilings relative to what lies below.
+    """
+    num_segments = problem.num_fanouts + 1
+    bottoms: list[Extents] = [()] * num_segments
+    tops: list[Extents] = [()] * num_segments
+    below: Extents = [1.0] * len(problem.sizes)
+    for segment in range(num_segments - 1, 0, -1):
+        bottoms[segment] = below
+        tops[segment] = [b * t for b, t in zip(below, chains[segment - 1].top, strict=True)]
+        below = [t * s for t, s in zip(tops[segment], spreads[segment - 1].every, strict=True)]
+    bottoms[0] = below
+    return Frame(tuple(bottoms), tuple(tops), tuple(spreads))
+
+
+def inner_traffic(
+    problem: Problem, pattern: Pattern, frame: Frame, chains: Sequence[Tilings], capacities: Sequence[float]
+) -> tuple[Traffic, FloatArray | bool]:
+    """Traffic of every transfer whose child is the compute unit or a level below a fan-out.
+
+    Args:
+        problem: The problem.
+        pattern: Which levels keep which tensors.
+        frame: Extents around segments and fan-outs.
+        chains: Per segment 1, 2, ... its tilings.
+        capacities: Per level the bytes that tiles may take.
+
+    Returns:
+        The traffic, charged at parents and children, and whether all tiles below fan-outs fit.
+    """
+    num_levels = len(problem.hierarchy.levels)
+    read: list[FloatArray | float] = [0.0] * num_levels
+    write: list[FloatArray | float] = [0.0] * num_levels
+    used: dict[int, FloatArray | float] = {}
+    sites = _sites(problem, frame, chains)
+    compute = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
+    for info in problem.tensors:
+        parent = pattern.parent(problem, info.idx, 0)
+        starts: FloatArray | float = info.elements
+        for level in [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]:
+            site = sites[info.idx, level]
+            limited = [np.minimum(e, s) for e, s in zip(site.extents, problem.sizes, strict=True)]
+            used[level] = used.get(level, 0.0) + footprint(info, limited)
+            starts = charge(problem, info, frame, site, parent, level, starts, read, write)
+            parent = level
+        charge(problem, info, frame, compute, parent, None, starts, read, write)
+    fits: FloatArray | bool = True
+    for level, amount in used.items():
+        fits = fits & (amount <= capacities[level])
+    return Traffic(read, write, _instances(problem, frame), _steps(problem, frame)), fits
+
+
+def charge(
+    problem: Problem,
+    info: TensorInfo,
+    frame: Frame,
+    site: Site,
+    parent: int,
+    child: int | None,
+    starts: FloatArray | float,
+    read: list[FloatArray | float],
+    write: list[FloatArray | float],
+) -> FloatArray | float:
+    """Charges one transfer to its parent and child levels; `child` is None for the compute unit.
+
+    Returns:
+        For outputs, elements that start from nothing at the child.
+    """
+    segment = problem.segment_of[parent]
+    scale = info.element_bytes
+    amount = filled(problem, info, frame, site, segment)
+    crossing = delivered(problem, info, frame, site, segment)
+    if not info.is_output:
+        read[parent] = read[parent] + crossing * scale
+        if child is not None:
+            write[child] = write[child] + amount * scale
+        return 0.0
+    groups = delivered(problem, info, frame, site, segment, every_axis=True)
+    first_reads = child is None and problem.convention.first_accumulation_reads
+    write[parent] = write[parent] + crossing * scale
+    read[parent] = read[parent] + (crossing if first_reads else crossing - starts) * scale
+    sent = groups - starts
+    if child is not None:
+        write[child] = write[child] + sent * scale
+        drained = amount if problem.convention.final_drain_is_read else amount - info.elements
+        read[child] = read[child] + drained * scale
+    return amount - sent
+
+
+def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tuple[int, int], Site]:
+    found: dict[tuple[int, int], Site] = {}
+    for segment, tiling in enumerate(chains, start=1):
+        bottom = frame.bottoms[segment]
+        around = list(frame.tops[segment])
+        for point, slide, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
+            extents = [b * m for b, m in zip(bottom, at, strict=True)]
+            sweep = None if slide is None else (slide, around[slide])
+            found[point.tensor, point.level] = Site(segment, extents, sweep)
+            around = extents
+    return found
+
+
+def _instances(problem: Problem, frame: Frame) -> list[FloatArray | float]:
+    found: list[FloatArray | float] = []
+    for segment in problem.segment_of:
+        total: FloatArray | float = 1.0
+        for fanout in range(segment):
+            for factor, size in zip(frame.spreads[fanout].every, problem.sizes, strict=True):
+                if size > 1:
+                    total = total * factor
+        found.append(total)
+    return found
+
+
+def _steps(problem: Problem, frame: Frame) -> FloatArray | float:
+    total: FloatArray | float = 1.0
+    for dim, size in enumerate(problem.sizes):
+        if size == 1:
+            continue
+        blocks: list[Block] = []
+        inner: FloatArray | float = 1.0
+        for segment in range(problem.num_fanouts, 0, -1):
+            blocks += [(frame.tops[segment][dim] / inner, False), (frame.spreads[segment - 1].every[dim], True)]
+            inner = frame.tops[segment][dim] * frame.spreads[segment - 1].every[dim]
+        total = total * visits(size, 1.0, blocks)
+    return total

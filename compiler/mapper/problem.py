@@ -1,0 +1,148 @@
+"""The mapping problem of one op on one hierarchy, in the indices that the search computes with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ...archdsl import Op, Tensor, TensorRole
+from ...models import AxisInfo, Convention, Hierarchy, sliding_axes
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor in dim indices.
+
+    Attributes:
+        tensor: The tensor.
+        idx: Its position in the op.
+        related: Dims that index it.
+        unrelated: Dims that do not.
+        sliding: Sliding axes as ((dim, threshold), (dim, threshold)); see `models.sliding_axes`.
+        plain: Dims on axes of their own.
+        plain_elements: Product of the sizes of `plain`.
+        elements: Distinct elements of the whole tensor.
+        element_bytes: Bytes of one element.
+    """
+
+    tensor: Tensor
+    idx: int
+    related: frozenset[int]
+    unrelated: tuple[int, ...]
+    sliding: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+    plain: tuple[int, ...]
+    plain_elements: float
+    elements: float
+    element_bytes: float
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is the op's output."""
+        return self.tensor.role is TensorRole.OUTPUT
+
+    @property
+    def slide_dims(self) -> tuple[int, ...]:
+        """Dims along which windows can slide; none for outputs, which never slide."""
+        return () if self.is_output else tuple(d for pair in self.sliding for d, _ in pair)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What the user fixes of a mapping; everything else is searched.
+
+    Attributes:
+        spatial: Per axis (`fanout.axis`) the dims that may be spread over it.
+        bypass: (level, tensor) pairs that may not be kept.
+        keep: (level, tensor) pairs that must be kept.
+        stationary: Tensor that alone is kept at the innermost level that can hold it.
+        min_utilization: Least share of PEs that must have work, 0 to 1.
+        tiles: (level, dim) to the extent that the dim must have at that level's outermost tile.
+    """
+
+    spatial: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    bypass: frozenset[tuple[str, str]] = frozenset()
+    keep: frozenset[tuple[str, str]] = frozenset()
+    stationary: str | None = None
+    min_utilization: float = 0.0
+    tiles: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One op, one hierarchy, one convention, one set of constraints."""
+
+    op: Op
+    hierarchy: Hierarchy
+    convention: Convention
+    constraints: Constraints = field(default=Constraints())
+
+    @cached_property
+    def dims(self) -> tuple[str, ...]:
+        """Dim names."""
+        return tuple(dim for dim, _ in self.op.dims)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Dim sizes."""
+        return tuple(size for _, size in self.op.dims)
+
+    @cached_property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """The op's tensors in dim indices."""
+        at = {dim: idx for idx, dim in enumerate(self.dims)}
+        found: list[TensorInfo] = []
+        for t_idx, tensor in enumerate(self.op.tensors):
+            plain = tuple(at[axis.terms[0][0]] for axis in tensor.axes if not axis.is_sliding)
+            related = frozenset(at[dim] for dim in tensor.dims)
+            found.append(
+                TensorInfo(
+                    tensor=tensor,
+                    idx=t_idx,
+                    related=related,
+                    unrelated=tuple(d for d in range(len(at)) if d not in related and self.sizes[d] > 1),
+                    sliding=tuple(((at[a], x), (at[b], y)) for (a, x), (b, y) in sliding_axes(tensor)),
+                    plain=plain,
+                    plain_elements=float(math.prod(self.sizes[d] for d in plain)),
+                    elements=float(self.op.elements(tensor)),
+                    element_bytes=tensor.bits / 8,
+                )
+            )
+        return tuple(found)
+
+    @cached_property
+    def num_fanouts(self) -> int:
+        """Fan-outs of the hierarchy."""
+        return self.hierarchy.num_fanouts
+
+    @cached_property
+    def segment_of(self) -> tuple[int, ...]:
+        """Per level how many fan-outs lie above it."""
+        return tuple(level.num_fanouts for level in self.hierarchy.levels)
+
+    def axes_of(self, fanout: int) -> tuple[AxisInfo, ...]:
+        """Axes of one fan-out."""
+        return tuple(axis for axis in self.hierarchy.axes if axis.fanout_idx == fanout)
+
+    def may_carry(self, axis: AxisInfo, dim: int) -> bool:
+        """Whether a dim may be spread over an axis, by its class and the user's constraints."""
+        if self.op.dim_class(self.dims[dim]) not in axis.dim_classes:
+            return False
+        allowed = dict(self.constraints.spatial).get(f"{axis.fanout}.{axis.name}")
+        return allowed is None or self.dims[dim] in allowed
+
+
+@lru_cache(maxsize=4096)
+def quotients(size: int) -> tuple[int, ...]:
+    """Tile sizes that matter for a dim: the least one for each number of tiles, ascending.
+
+    Every `ceil(size / k)`. A tile size outside this set needs more room than the next smaller one in it
+    and gives the same number of tiles. Since `ceil(ceil(n/a)/b) = ceil(n/(a b))`, the factors of nested
+    tilings too can be taken from the quotients of the whole size.
+    """
+    return tuple(sorted({-(-size // k) for k in range(1, size + 1)}))

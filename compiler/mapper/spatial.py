@@ -1,0 +1,193 @@
+"""Every way to spread dims over the axes of the fan-outs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ...models import AxisInfo
+from .problem import FloatArray, Problem, quotients
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Spatial factors of one fan-out over an array of candidates, per dim.
+
+    Attributes:
+        every: Instances over which a dim is spread.
+        multicast: The same on axes with multicast alone.
+        reduction: The same on axes with spatial reduction alone.
+    """
+
+    every: tuple[FloatArray, ...]
+    multicast: tuple[FloatArray, ...]
+    reduction: tuple[FloatArray, ...]
+
+    def take(self, rows: object) -> Spread:
+        """The candidates `rows`, as a column so that options can be broadcast along the second axis."""
+        columns = ([value[rows].reshape(-1, 1) for value in values] for values in self._all())  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
+        return Spread(*(tuple(column) for column in columns))
+
+    def _all(self) -> tuple[tuple[FloatArray, ...], ...]:
+        return self.every, self.multicast, self.reduction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadTable:
+    """All candidates for all fan-outs together.
+
+    Attributes:
+        spreads: Per fan-out its factors, outermost fan-out first.
+        slots: Per fan-out the (dim, axes) that each column of `factors` stands for.
+        factors: Per fan-out the factor of each slot, [slots, candidates].
+        num: Number of candidates.
+    """
+
+    spreads: tuple[Spread, ...]
+    slots: tuple[tuple[tuple[int, tuple[AxisInfo, ...]], ...], ...]
+    factors: tuple[FloatArray, ...]
+    num: int
+
+    def packing(self, row: int) -> tuple[tuple[AxisInfo, int, int], ...] | None:
+        """How candidate `row` fills the axes: (axis, dim, factor); None when it cannot be packed."""
+        found: list[tuple[AxisInfo, int, int]] = []
+        for slots, factors in zip(self.slots, self.factors, strict=True):
+            wanted = tuple((d, axes, int(f)) for (d, axes), f in zip(slots, factors[:, row], strict=True) if f > 1)
+            packed = _pack(wanted)
+            if packed is None:
+                return None
+            found += packed
+        return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def _pack(wanted: tuple[tuple[int, tuple[AxisInfo, ...], int], ...]) -> tuple[tuple[AxisInfo, int, int], ...] | None:
+    """Splits each factor over the axes that may carry it so that no axis overflows; the first way found."""
+    axes = tuple(dict.fromkeys(axis for _, allowed, _ in wanted for axis in allowed))
+    room = {axis: axis.size for axis in axes}
+
+    def place(idx: int) -> list[tuple[AxisInfo, int, int]] | None:
+        if idx == len(wanted):
+            return []
+        dim, allowed, factor = wanted[idx]
+        for split in _splits(factor, len(allowed)):
+            if any(part > room[axis] for part, axis in zip(split, allowed, strict=True)):
+                continue
+            saved = dict(room)
+            for part, axis in zip(split, allowed, strict=True):
+                room[axis] //= part
+            rest = place(idx + 1)
+            if rest is not None:
+                here = [(axis, dim, part) for part, axis in zip(split, allowed, strict=True) if part > 1]
+                return [*here, *rest]
+            room.update(saved)
+        return None
+
+    placed = place(0)
+    return None if placed is None else tuple(placed)
+
+
+@lru_cache(maxsize=65536)
+def _splits(factor: int, parts: int) -> tuple[tuple[int, ...], ...]:
+    """All ordered ways to write `factor` as a product of `parts` integers, undivided ones first."""
+    if parts == 1:
+        return ((factor,),)
+    found = [
+        (first, *rest)
+        for first in range(1, factor + 1)
+        if factor % first == 0
+        for rest in _splits(factor // first, parts - 1)
+    ]
+    return tuple(sorted(found, key=lambda split: (sum(part > 1 for part in split), split), reverse=False))
+
+
+def spread_table(problem: Problem, limit: int) -> tuple[SpreadTable, bool]:
+    """Enumerates spatial factors of all fan-outs.
+
+    A superset of what fits is listed: products are bounded by axis sizes, and whether factors can really be
+    split over the axes is found for the few candidates that the search reaches.
+
+    Args:
+        problem: The problem.
+        limit: Most candidates to list; past it those that use the fewest PEs are dropped.
+
+    Returns:
+        The table, and whether it is complete.
+    """
+    per_fanout = [_fanout_factors(problem, fanout, limit) for fanout in range(problem.num_fanouts)]
+    is_complete = all(complete for _, _, complete in per_fanout)
+    num = 1
+    columns: list[FloatArray] = []
+    for _, factors, _ in per_fanout:
+        columns = [np.repeat(column, factors.shape[1], axis=1) for column in columns]
+        columns.append(np.tile(factors, (1, num)))
+        num *= factors.shape[1]
+        if num > limit:
+            used = math.prod(np.prod(column, axis=0) for column in columns)
+            best = np.sort(np.argsort(-used, kind="stable")[:limit])
+            columns = [column[:, best] for column in columns]
+            num, is_complete = limit, False
+    slots = tuple(tuple(slots) for slots, _, _ in per_fanout)
+    spreads = tuple(_spread(problem, s, column, num) for s, column in zip(slots, columns, strict=True))
+    return SpreadTable(spreads=spreads, slots=slots, factors=tuple(columns), num=num), is_complete
+
+
+def _fanout_factors(
+    problem: Problem, fanout: int, limit: int
+) -> tuple[list[tuple[int, tuple[AxisInfo, ...]]], FloatArray, bool]:
+    """Slots of one fan-out and all their factors, [slots, candidates]."""
+    axes = problem.axes_of(fanout)
+    slots: list[tuple[int, tuple[AxisInfo, ...]]] = []
+    # Axes with equal capabilities are interchangeable for what moves: one slot serves them together.
+    by_flags: dict[tuple[bool, bool], list[AxisInfo]] = {}
+    for axis in axes:
+        by_flags.setdefault((axis.multicast, axis.reduction), []).append(axis)
+    for dim, size in enumerate(problem.sizes):
+        if size == 1:
+            continue
+        for group in by_flags.values():
+            allowed = tuple(axis for axis in group if axis.size > 1 and problem.may_carry(axis, dim))
+            if allowed:
+                slots.append((dim, allowed))
+    unions = [set(some) for n in range(1, len(axes) + 1) for some in itertools.combinations(axes, n)]
+    factors = np.ones((0, 1))
+    is_complete = True
+    for at, (dim, allowed) in enumerate(slots):
+        room = math.prod(axis.size for axis in allowed)
+        values = [v for v in quotients(problem.sizes[dim]) if v <= room and _pack(((dim, allowed, v),)) is not None]
+        factors = np.concatenate(
+            [np.repeat(factors, len(values), axis=1), np.tile(np.array(values, dtype=float), factors.shape[1])[None]]
+        )
+        keep = np.ones(factors.shape[1], dtype=bool)
+        for union in unions:
+            rows = [i for i in range(at + 1) if set(slots[i][1]) <= union]
+            if rows:
+                keep &= np.prod(factors[rows], axis=0) <= math.prod(axis.size for axis in union)
+        for same in [i for i in range(at) if slots[i][0] == dim]:
+            keep &= factors[same] * factors[at] < 2 * problem.sizes[dim]
+        factors = factors[:, keep]
+        if factors.shape[1] > limit:
+            used = np.prod(factors, axis=0)
+            factors = factors[:, np.sort(np.argsort(-used, kind="stable")[:limit])]
+            is_complete = False
+    return slots, factors, is_complete
+
+
+def _spread(
+    problem: Problem, slots: Sequence[tuple[int, tuple[AxisInfo, ...]]], factors: FloatArray, num: int
+) -> Spread:
+    every = [np.ones(num) for _ in problem.sizes]
+    multicast = [np.ones(num) for _ in problem.sizes]
+    reduction = [np.ones(num) for _ in problem.sizes]
+    for (dim, axes), column in zip(slots, factors, strict=True):
+        every[dim] = every[dim] * column
+        if axes[0].multicast:
+            multicast[dim] = multicast[dim] * column
+        if axes[0].reduction:
+            reduction[dim] = reduction[dim] * column
+    return Spread(tuple(every), tuple(multicast), tuple(reduction))
