@@ -39,6 +39,7 @@ from .mapping_io import (
     load_mapping_file,
     parse_mapping,
 )
+from .notation import is_notation, parse_notation
 from .spatial import (
     Axis,
     Compute,
@@ -139,6 +140,7 @@ __all__ = [
     "dump_yaml",
     "field_names",
     "find",
+    "is_notation",
     "list_presets",
     "load_arch",
     "load_description",
@@ -149,6 +151,7 @@ __all__ = [
     "locate",
     "nearest_hint",
     "parse_mapping",
+    "parse_notation",
     "parse_yaml",
     "read_yaml",
     "require_legal",
