@@ -1,14 +1,27 @@
-"""From a sweep's results to what its Pareto figure needs."""
+"""From a sweep's results to its figures."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from ..objectives import Objective, metric
+from ..pareto import knee_index, pareto_mask
 from ..store import DesignRecord, InputValue, PointStatus, SweepResults
-from .front import DesignPoint, FrontPlot, PlotAxis, Standing
+from ..version import code_version
+from .from_document import plot_estimate
+from .front import DesignPoint, FrontPlot, PlotAxis, Standing, short_names, varying_parameters
+from .pareto import plot_pareto
 from .style import Caption
+
+if TYPE_CHECKING:
+    from ..document import EstimateDocument
 
 
 def front_plot(
@@ -19,34 +32,58 @@ def front_plot(
     Args:
         results: The sweep.
         commit: Version of the code, for the caption.
-        objectives: Some of the sweep's objectives, at least two; all when left out.
+        objectives: Which objectives to trade off, also others than the sweep's; its own when left out. A
+            single one is shown against area (area itself against latency).
         title: Claim or question; one is made from the numbers when left out.
-
-    Raises:
-        ValueError: Fewer than two objectives.
     """
     chosen = results.objectives if objectives is None else tuple(objectives)
-    on_front = results.on_front(chosen)
-    knee = results.knee(chosen)
+    if len(chosen) == 1:
+        chosen = (*chosen, Objective.LATENCY if chosen[0] is Objective.AREA else Objective.AREA)
     known = [record for record in results.records if record.status is not PointStatus.PENDING]
-    axes = tuple(_axis(objective, results) for objective in chosen)
-    points = tuple(
-        DesignPoint(
-            id=record.id,
-            standing=standing_of(record, is_on_front=bool(on_front[record.index])),
-            values=tuple(_number(record.metrics, objective.metric) for objective in chosen),
-            parameters=tuple((path, input_text(value)) for path, value in record.inputs.items()),
-            reason=reason_of(record),
-        )
-        for record in known
+    matrix = np.array([[record.objective(o) for o in chosen] for record in known], dtype=np.float64)
+    matrix = matrix.reshape(len(known), len(chosen))
+    untitled = FrontPlot(
+        title="",
+        axes=tuple(_axis(objective, results) for objective in chosen),
+        points=tuple(
+            DesignPoint(
+                id=record.id,
+                standing=standing_of(record, is_on_front=bool(is_on_front)),
+                values=tuple(_number(record.metrics, objective.metric) for objective in chosen),
+                parameters=tuple((path, input_text(value)) for path, value in record.inputs.items()),
+                reason=reason_of(record),
+            )
+            for record, is_on_front in zip(known, pareto_mask(matrix), strict=True)
+        ),
+        knee=knee_index(matrix),
+        caption=caption_of(results, commit),
     )
-    knee_idx = None if knee is None else next(i for i, record in enumerate(known) if record.index == knee.index)
-    plot = FrontPlot(title=title or "", axes=axes, points=points, knee=knee_idx, caption=caption_of(results, commit))
-    return (
-        plot
-        if title
-        else FrontPlot(title=claim_of(plot), axes=axes, points=points, knee=knee_idx, caption=plot.caption)
-    )
+    return replace(untitled, title=title or claim_of(untitled))
+
+
+def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
+    """Draw a sweep: its trade-off, and for every workload the breakdown and roofline of the knee.
+
+    Args:
+        results: The sweep.
+        folder: Where to put the files; made when it is missing.
+
+    Returns:
+        The files.
+    """
+    commit = code_version()
+    plot = front_plot(results, commit=commit)
+    found = [plot_pareto(plot, folder / "pareto")]
+    if plot.knee is not None:
+        point = plot.points[plot.knee]
+        names = varying_parameters(plot.points)
+        shown = zip(short_names(names), (dict(point.parameters)[name] for name in names), strict=True)
+        design = "knee design, " + ", ".join(f"{name} {value}" for name, value in shown)
+        for document in results.breakdown(point.id):
+            estimate = cast("EstimateDocument", document)
+            prefix = f"knee_{_file_name(estimate['workload'])}_"
+            found += plot_estimate(estimate, folder, commit=commit, design=design, prefix=prefix)
+    return tuple(path for files in found for path in (files.png, files.svg, files.csv))
 
 
 def standing_of(record: DesignRecord, *, is_on_front: bool) -> Standing:
@@ -108,6 +145,11 @@ def claim_of(plot: FrontPlot) -> str:
             spans.append(f"{name} {max(values) / min(values):.3g}x")
     worth = f"{len(front):,} of {len(plot.points):,} designs are worth building"
     return f"{worth}: they span {_listed(spans)}" if spans else worth
+
+
+def _file_name(text: str) -> str:
+    """A workload's name as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._") or "workload"
 
 
 def _listed(words: Sequence[str]) -> str:

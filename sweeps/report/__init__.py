@@ -1,7 +1,7 @@
 """The interactive report of a sweep: one HTML file that opens without a network."""
 
 from .data import Note, Report, ReportDesign, ReportMetric, page_data
-from .from_sweep import sweep_report
+from .from_sweep import report_sweep, make_report
 from .page import render_report, write_report
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "ReportMetric",
     "page_data",
     "render_report",
-    "sweep_report",
+    "report_sweep",
+    "make_report",
     "write_report",
 ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ..objectives import METRICS, Metric, Objective
 from ..plots.from_sweep import caption_of, front_plot, input_text, reason_of, standing_of
 from ..plots.front import Standing
 from ..store import DesignRecord, PointStatus, SweepResults
+from ..version import code_version
 from .data import Note, Report, ReportDesign, ReportMetric
+from .page import write_report
 
 if TYPE_CHECKING:
     from ..document import EstimateDocument
@@ -19,7 +22,7 @@ MAX_BREAKDOWNS: Final = 3000
 LEFT_OUT_METRICS: Final = ("latency_cycles", "macs")
 
 
-def sweep_report(
+def make_report(
     results: SweepResults, *, commit: str, title: str | None = None, max_breakdowns: int = MAX_BREAKDOWNS
 ) -> Report:
     """The report of a sweep; points that have not run are left out and counted in the caption.
@@ -51,10 +54,8 @@ def sweep_report(
         for record in known
     )
     knee = results.knee()
-    if title is None:
-        title = front_plot(results, commit=commit).title if len(results.objectives) > 1 else results.name
     return Report(
-        title=title,
+        title=title or front_plot(results, commit=commit).title,
         caption=caption_of(results, commit),
         workloads=tuple(workload.name for workload in results.workloads),
         parameters=tuple(axis.path for axis in results.axes),
@@ -63,6 +64,11 @@ def sweep_report(
         knee=None if knee is None else next(i for i, record in enumerate(known) if record.index == knee.index),
         notes=tuple(_notes(results)),
     )
+
+
+def report_sweep(results: SweepResults, folder: Path) -> Path:
+    """Write the report of a sweep as `report.html` into a folder, which is made when it is missing."""
+    return write_report(make_report(results, commit=code_version()), folder / "report.html")
 
 
 def _metrics(results: SweepResults) -> tuple[ReportMetric, ...]:
