@@ -1,7 +1,7 @@
 """The interactive report of a sweep: one HTML file that opens without a network."""
 
 from .data import Note, Report, ReportDesign, ReportMetric, page_data
-from .from_sweep import report_sweep, make_report
+from .from_sweep import make_report, report_sweep
 from .page import render_report, write_report
 
 __all__ = [
@@ -9,9 +9,9 @@ __all__ = [
     "Report",
     "ReportDesign",
     "ReportMetric",
+    "make_report",
     "page_data",
     "render_report",
     "report_sweep",
-    "make_report",
     "write_report",
 ]

@@ -18,7 +18,7 @@ from tileloom.sweeps.objectives import Objective
 from tileloom.sweeps.plots import front_plot, plot_sweep
 from tileloom.sweeps.plots.front import Standing
 from tileloom.sweeps.plots.pareto import plot_pareto
-from tileloom.sweeps.report import page_data, render_report, make_report, write_report
+from tileloom.sweeps.report import make_report, page_data, render_report, write_report
 from tileloom.sweeps.store import PointStatus, SweepResults
 from tileloom.sweeps.writer import PointRow, open_for_writing
 
