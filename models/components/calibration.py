@@ -26,6 +26,7 @@ from .technology import (
 )
 
 FIT_STEPS = 200
+SMALLEST_MOVE = 1e-9
 
 
 def fit_logic_exponent() -> float:
@@ -179,6 +180,8 @@ def _fit(errors: Callable[[FloatArray], FloatArray], start: list[float]) -> Floa
     for _ in range(FIT_STEPS):
         slopes = np.stack([(errors(np.exp(logs + step * axis)) - best) / step for axis in identity], axis=1)
         move = np.linalg.solve(slopes.T @ slopes + damping * identity, -slopes.T @ best)
+        if float(np.abs(move).max()) < SMALLEST_MOVE:
+            break
         trial = errors(np.exp(logs + move))
         if float(trial @ trial) < float(best @ best):
             logs, best, damping = logs + move, trial, damping / 3
