@@ -69,7 +69,7 @@ def find_description(path_or_preset: str | FilePath, base: FilePath | None = Non
         raise ArchError(message)
     path = FilePath(text) if base is None else base.parent / text
     if not path.is_file():
-        raise ArchError(f"{path}: no such file")
+        raise ArchError("", [Diagnostic(file=text, line=0, column=0, path="", message="no such file")])
     return path, str(path)
 
 
@@ -88,9 +88,14 @@ def read_chip_archs(root: YamlMap, faults: list[Diagnostic], unread: set[Path]) 
         path: Path = ("chips", chip_idx, "arch")
         try:
             file, shown = find_description(arch.value, arch.place.source.file)
+        except ArchError as err:
+            faults.append(arch.place.diagnostic(path, str(err)))
+            unread.add(path)
+            continue
+        try:
             read[chip_idx] = _merged(file, shown, (), faults)
         except ArchError as err:
-            faults.extend(err.diagnostics or [arch.place.diagnostic(path, str(err))])
+            faults.extend(err.diagnostics)
             unread.add(path)
     return with_chip_archs(root, read)
 

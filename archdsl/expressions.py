@@ -115,6 +115,8 @@ def _value(tree: ast.expr, lookup: Callable[[str], Plain], text: str) -> Number:
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             return _UNARY[type(op)](_value(operand, lookup, text))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            if name not in _FUNCTIONS:
+                raise ExpressionError(f"unknown function '{name}'{nearest_hint(name, _FUNCTIONS)}")
             return _call(name, [_value(arg, lookup, text) for arg in args])
         case _:
             part = ast.unparse(tree)
@@ -131,8 +133,6 @@ def _bounded(value: Number, text: str) -> Number:
 
 
 def _call(name: str, args: list[Number]) -> Number:
-    if name not in _FUNCTIONS:
-        raise ExpressionError(f"unknown function '{name}'{nearest_hint(name, _FUNCTIONS)}")
     function, least, most = _FUNCTIONS[name]
     if not least <= len(args) <= most:
         wanted = f"{least} argument" if least == most else f"at least {least} arguments"

@@ -17,8 +17,11 @@ from pydantic_core import PydanticCustomError
 
 from .errors import Diagnostic, MappingError
 from .fields import Count
+from .legality import check_mapping
 from .mapping import Keep, Mapping, MappingNode, Spatial, Temporal
-from .spec import Fault, Spec
+from .spatial import SpatialArch
+from .spec import Fault, Spec, nearest_hint
+from .workload import Op
 from .yamlio import FlowMap, dump_yaml, parse_yaml, read_yaml, validate_document
 from .yamltree import Document, Path, locate
 
@@ -127,6 +130,23 @@ class MappingFile:
         """A fault at one node of one mapping, for whoever checks its legality."""
         path: Path = ("mapping", node_idx) if op == ANY_OP else ("mappings", op, node_idx)
         return locate(self._document.root, path).diagnostic(path, message)
+
+    def mapping_for(self, op: Op, arch: SpatialArch) -> Mapping:
+        """The mapping of an op: the file's only one, or the one under the op's name.
+
+        Raises:
+            MappingError: The file has none, or it is illegal; each fault is at its node's line.
+        """
+        key = ANY_OP if ANY_OP in self.mappings else op.name
+        if key not in self.mappings:
+            place = locate(self._document.root, ("mappings",), key=True)
+            message = f"no mapping of op '{op.name}'{nearest_hint(op.name, self.mappings)}"
+            raise MappingError("", [place.diagnostic(("mappings",), message)])
+        mapping = self.mappings[key]
+        faults = check_mapping(mapping, op, arch)
+        if faults:
+            raise MappingError("", [self.diagnostic(key, fault.node_idx, fault.message) for fault in faults])
+        return mapping
 
 
 def load_mapping(path: FilePath | str) -> dict[str, Mapping]:

@@ -348,7 +348,7 @@ class SpatialArch(Spec):
     def _first_faults(self) -> Iterator[Fault]:
         first = self.hierarchy[0]
         if not isinstance(first, Memory):
-            yield Fault(("hierarchy", 0, "kind"), f"the first node must be a memory, not a {first.kind}")
+            yield Fault(("hierarchy", 0, "kind"), f"the first node must be a memory, not {first.kind}")
         elif set(first.keeps) != set(ALL_ROLES):
             lacking = ", ".join(role for role in ALL_ROLES if role not in first.keeps)
             yield Fault(("hierarchy", 0, "keeps"), f"the first memory must keep all roles; it leaves out {lacking}")
@@ -357,9 +357,9 @@ class SpatialArch(Spec):
         last_idx = len(self.hierarchy) - 1
         for node_idx, node in enumerate(self.hierarchy):
             if node_idx == last_idx and not isinstance(node, Compute):
-                yield Fault(("hierarchy", last_idx, "kind"), f"the last node must be a compute, not a {node.kind}")
-            elif node_idx < last_idx and isinstance(node, Compute):
-                yield Fault(("hierarchy", node_idx, "kind"), "only the last node may be a compute")
+                yield Fault(("hierarchy", last_idx, "kind"), f"the last node must be the compute unit, not {node.kind}")
+            elif 0 < node_idx < last_idx and isinstance(node, Compute):
+                yield Fault(("hierarchy", node_idx, "kind"), "only the last node may be a compute unit")
 
     @property
     def memories(self) -> tuple[Memory, ...]:

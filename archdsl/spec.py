@@ -53,23 +53,47 @@ class Spec(BaseModel):
         return self
 
 
-def nearest_hint(word: str, known: Iterable[str], show: int = 12) -> str:
-    """`; did you mean 'x'?` for the nearest known word, else the known ones."""
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was most likely meant, or None."""
     names = [str(name) for name in known]
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not near:
         near = [name for name in names if name.lower() == word.lower()]
-    if near:
-        return f"; did you mean '{near[0]}'?"
+    return near[0] if near else None
+
+
+def nearest_hint(word: str, known: Iterable[str], show: int = 12) -> str:
+    """`; did you mean 'x'?` for the nearest known word, else the known ones."""
+    names = [str(name) for name in known]
+    near = nearest(word, names)
+    if near is not None:
+        return f"; did you mean '{near}'?"
     if not names:
         return ""
     listed = ", ".join(names[:show]) + (", ..." if len(names) > show else "")
     return f"; known are {listed}"
 
 
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a map"
+    return "a list" if isinstance(value, list) else repr(value)
+
+
 def field_names(model: type[Spec]) -> dict[str, str]:
     """Python name of every field, per YAML name."""
     return {str(field.validation_alias or name): name for name, field in model.model_fields.items()}
+
+
+def misspelt_fields(given: Iterable[str], model: type[Spec]) -> frozenset[str]:
+    """YAML names of the fields that unknown names among `given` most likely mean."""
+    names = field_names(model)
+    return frozenset(near for name in given if name not in names and (near := nearest(name, names)))
 
 
 def is_spec(annotation: object) -> TypeIs[type[Spec]]:

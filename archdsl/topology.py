@@ -7,16 +7,28 @@ An end is a chip (`gpu.0`), a group of chips (`gpu`: all of them in order), a sw
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from .fields import Count, Flag, Name
 from .spec import Fault, Spec
 
-End = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[0-9]+)?$")]
+_END = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[0-9]+)?")
+
+
+def _check_end(text: str) -> str:
+    if not _END.fullmatch(text):
+        reason = f"'{text}' is not the name of a chip like 'gpu.0', nor of a group, switch or rack"
+        raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
+    return text
+
+
+End = Annotated[str, Field(strict=True), AfterValidator(_check_end)]
 Edge = tuple[str, str]
 
 

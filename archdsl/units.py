@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from .spec import nearest_hint
+from .spec import nearest_hint, shown
 
 UNBOUNDED = "unbounded"
 
@@ -59,14 +59,13 @@ class Dimension:
         """
         found = _QUANTITY.fullmatch(text.strip())
         if found is None:
-            raise ValueError(f"'{text}' is not a {self.name}; write it like '{self.example}'")
+            raise ValueError(self.needed(text))
         number, unit = found[1], found[2].strip()
         if not unit:
             raise ValueError(self.missing_unit(number))
         if unit not in self.units:
-            raise ValueError(
-                f"unknown unit '{unit}' of a {self.name}{nearest_hint(unit, self.units, show=8)}; e.g. '{self.example}'"
-            )
+            hint = nearest_hint(unit, self.units, show=8)
+            raise ValueError(f"unknown unit '{unit}' ({self.name}, e.g. '{self.example}'){hint}")
         return self._value(Decimal(number) * self.units[unit], text)
 
     def _value(self, value: Decimal, text: str) -> int | float:
@@ -80,6 +79,10 @@ class Dimension:
         if not math.isfinite(result):
             raise ValueError(f"'{text}' is too large")
         return result
+
+    def needed(self, value: object) -> str:
+        """The message for something that is no quantity."""
+        return f"a {self.name} like '{self.example}' is needed here, not {shown(value)}"
 
     def missing_unit(self, number: object) -> str:
         """The message for a number that has no unit."""
@@ -157,7 +160,7 @@ TIME = Dimension(
     "1.2 us",
 )
 RATE = Dimension(
-    "arithmetic rate",
+    "rate",
     {**_si("OP/s"), **_si("FLOP/s"), **_si("OPS"), **_si("FLOPS")},
     ("POP/s", "TOP/s", "GOP/s", "MOP/s", "kOP/s", "OP/s"),
     "TOP/s",
@@ -236,8 +239,7 @@ def _reader(dimension: Dimension, is_positive: bool = True) -> BeforeValidator:
             except InvalidOperation as err:
                 raise PydanticCustomError("quantity", "{reason}", {"reason": f"'{value}' is too large"}) from err
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            reason = f"{value!r} is not a {dimension.name}; write it like '{dimension.example}'"
-            raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
+            raise PydanticCustomError("quantity", "{reason}", {"reason": dimension.needed(value)})
         elif is_yaml(info):
             raise PydanticCustomError("quantity", "{reason}", {"reason": dimension.missing_unit(value)})
         if value < 0 or (is_positive and value == 0):
@@ -262,7 +264,7 @@ def _schema(dimension: Dimension) -> WithJsonSchema:
 
 def _read_capacity(value: object, info: ValidationInfo) -> object:
     if value is None and is_yaml(info):
-        reason = f"a capacity is needed here; write it like '{BYTES.example}', or '{UNBOUNDED}'"
+        reason = f"a capacity like '{BYTES.example}' or '{UNBOUNDED}' is needed here, not nothing"
         raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
     return None if value == UNBOUNDED else value
 
@@ -270,7 +272,8 @@ def _read_capacity(value: object, info: ValidationInfo) -> object:
 def _read_bandwidth(value: object) -> object:
     if isinstance(value, Bandwidth):
         return value
-    reason = _ANY_BANDWIDTH.missing_unit(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    reason = _ANY_BANDWIDTH.missing_unit(value) if is_number else _ANY_BANDWIDTH.needed(value)
     if isinstance(value, str):
         try:
             return Bandwidth.parse(value)

@@ -22,6 +22,7 @@ from .spec import (
     field_names,
     is_spec,
     members_by_kind,
+    misspelt_fields,
     nearest_hint,
     step_into,
     strip,
@@ -138,7 +139,7 @@ def _build_spec(
     plain: AbstractMapping[str, object], model: type[Spec], path: Path, between: list[tuple[Path, str]]
 ) -> Spec:
     values: dict[str, object] = {}
-    faulty: set[str] = set()
+    faulty = set(misspelt_fields(plain, model))
     for yaml_name, name in field_names(model).items():
         field = model.model_fields[name]
         if yaml_name not in plain:

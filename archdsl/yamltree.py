@@ -180,13 +180,17 @@ def locate(tree: YamlTree, path: Path, key: bool = False) -> Place:
     Args:
         tree: The tree.
         path: Path in it.
-        key: Whether to point at the key rather than at its value.
+        key: Whether to point at the key rather than at its value. A value that starts on a later line than its
+            key is always pointed at by its key.
     """
     if not path:
         return tree.place
-    parent = find(tree, path[:-1])
-    last = path[-1]
-    if key and isinstance(parent, YamlMap) and isinstance(last, str) and last in parent.key_places:
-        return parent.key_places[last]
     here = find(tree, path)
-    return here.place if here is not None else locate(tree, path[:-1])
+    if here is None:
+        return locate(tree, path[:-1])
+    parent, last = find(tree, path[:-1]), path[-1]
+    if isinstance(parent, YamlMap) and isinstance(last, str):
+        key_place = parent.key_places[last]
+        is_below = key_place.source == here.place.source and key_place.line < here.place.line
+        return key_place if key or is_below else here.place
+    return here.place
