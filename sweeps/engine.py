@@ -80,7 +80,6 @@ def run_sweep(
     make_executor: MakeExecutor,
     progress: Progress,
     *,
-    num_workers: int,
     retry_failed: bool = False,
     group_key: GroupKey = structure_key,
 ) -> RunSummary:
@@ -94,7 +93,6 @@ def run_sweep(
         evaluator: Prices a group of points.
         make_executor: Makes the executor when there is something to run.
         progress: Is told how far it is.
-        num_workers: How many workers the executor will have.
         retry_failed: Whether stored points that failed run again.
         group_key: Key of an architecture's group.
 
@@ -116,7 +114,7 @@ def run_sweep(
         planner = Planner(sweep, version, group_key)
         run = _Run(sweep, writer, planner, progress, stop, before.statuses, retry)
         run.summary.has_changed_spec = before.metadata.get("spec_text", sweep.spec_text) != sweep.spec_text
-        with closing(LazyExecutor(lambda: make_executor(context), num_workers)) as executor:
+        with closing(LazyExecutor(lambda: make_executor(context))) as executor:
             run.to_the_end(executor)
         return run.summary
 
@@ -192,7 +190,8 @@ class _Run:
         for point in to_run:
             if point.failure is not None:
                 self._count(point.failure)
-        return make_chunks([point for point in to_run if point.failure is None], executor.num_workers)
+        valid = [point for point in to_run if point.failure is None]
+        return make_chunks(valid, executor.num_workers) if valid and not self.stop.is_set() else []
 
     def _select(self, new: Sequence[PlannedPoint]) -> list[PlannedPoint]:
         """The points that have no result yet; of those that resolve to the same design the first."""
@@ -263,28 +262,35 @@ def make_chunks(points: Sequence[PlannedPoint], num_workers: int) -> list[Chunk]
 
 
 class LazyExecutor:
-    """An executor that is made when the first chunk runs, so that a finished sweep starts no worker.
+    """An executor that is made when something has to run, so that a finished sweep starts no worker.
 
     Args:
         make: Makes the executor.
-        num_workers: How many workers it will have.
     """
 
-    def __init__(self, make: Callable[[], Executor], num_workers: int) -> None:
+    def __init__(self, make: Callable[[], Executor]) -> None:
         self._make = make
-        self._executor: Executor | None = None
-        self.num_workers = num_workers
+        self._made: Executor | None = None
+
+    @property
+    def num_workers(self) -> int:
+        """How many chunks run at once."""
+        return self._executor.num_workers
 
     def run(self, chunks: Sequence[Chunk]) -> Generator[PointResult | None]:
         """Run chunks; see `Executor.run`."""
-        if self._executor is None:
-            self._executor = self._make()
         yield from self._executor.run(chunks)
 
     def close(self) -> None:
         """End the workers, if there are any."""
-        if self._executor is not None:
-            self._executor.close()
+        if self._made is not None:
+            self._made.close()
+
+    @property
+    def _executor(self) -> Executor:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from ..archdsl import Arch, Infeasible, Workload
 from .spec import MappingOptions
@@ -72,38 +73,30 @@ import the evaluator by name, so it is a function of a module.
 """
 
 
-def ok_result(
-    point_id: str,
-    workload_metrics: Mapping[str, Mapping[str, float]],
-    area_mm2: float,
-    documents: Sequence[Mapping[str, object]],
-) -> PointResult:
+def ok_result(point_id: str, documents: Mapping[str, Mapping[str, object]]) -> PointResult:
     """A priced point.
 
     Args:
         point_id: Id of the design point.
-        workload_metrics: Per workload name `latency_cycles`, `latency_s`, `energy_pj`,
-            `main_memory_bytes`, `macs` and `utilization`.
-        area_mm2: Area of the design.
-        documents: Per workload, what `tileloom estimate --json` prints.
+        documents: Per workload name, what `tileloom estimate --json` prints (`document.EstimateDocument`).
     """
+    totals = {name: cast("Mapping[str, float]", document["total"]) for name, document in documents.items()}
     per_workload = {
-        name: {**values, "edp_pj_s": values["energy_pj"] * values["latency_s"]}
-        for name, values in workload_metrics.items()
+        name: {metric: total[metric] for metric in (*SUMMED_METRICS, "utilization")}
+        | {"edp_pj_s": total["energy_pj"] * total["latency_s"]}
+        for name, total in totals.items()
     }
-    metrics: dict[str, float] = {
-        name: sum(values[name] for values in workload_metrics.values()) for name in SUMMED_METRICS
-    }
+    metrics: dict[str, float] = {name: sum(total[name] for total in totals.values()) for name in SUMMED_METRICS}
     metrics["edp_pj_s"] = metrics["energy_pj"] * metrics["latency_s"]
-    busy_cycles = sum(v["utilization"] * v["latency_cycles"] for v in workload_metrics.values())
+    busy_cycles = sum(total["utilization"] * total["latency_cycles"] for total in totals.values())
     metrics["utilization"] = busy_cycles / metrics["latency_cycles"] if metrics["latency_cycles"] else 0.0
-    metrics["area_mm2"] = area_mm2
+    metrics["area_mm2"] = max(total["area_mm2"] for total in totals.values())
     return PointResult(
         id=point_id,
         status=PointStatus.OK,
         metrics=metrics,
         workload_metrics=per_workload,
-        breakdown=json.dumps(documents, separators=(",", ":")),
+        breakdown=json.dumps(list(documents.values()), separators=(",", ":")),
     )
 
 

@@ -95,10 +95,12 @@ def _write_parquet(columns: dict[str, list[Cell]], path: Path) -> None:
 
 def _parquet_type(pa: Any, name: str, cells: Sequence[Cell]) -> Any:
     """A column's type; text for one that is empty."""
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if name in METRIC_COLUMNS or name.rpartition(".")[2] in METRIC_COLUMNS or kinds == {float}:
+    kinds: set[type] = {type(cell) for cell in cells if cell is not None}
+    if name.rpartition(".")[2] in METRIC_COLUMNS or kinds == {float}:
         return pa.float64()
-    return {frozenset({bool}): pa.bool_(), frozenset({int}): pa.int64()}.get(frozenset(kinds), pa.string())
+    if kinds == {bool}:
+        return pa.bool_()
+    return pa.int64() if kinds == {int} else pa.string()
 
 
 METRIC_COLUMNS = frozenset(metric.name for metric in METRICS)
