@@ -161,7 +161,7 @@ def make_frame(problem: Problem, spreads: Sequence[Spread], chains: Sequence[Til
 
 
 def inner_traffic(
-    problem: Problem, pattern: Pattern, frame: Frame, chains: Sequence[Tilings], capacities: Sequence[float]
+    problem: Problem, pattern: Pattern, frame: Frame, chains: Sequence[Tilings], capacities: Sequence[float], *, with_steps: bool
 ) -> tuple[Traffic, FloatArray | bool]:
     """Traffic of every transfer whose child is the compute unit or a level below a fan-out.
 
@@ -171,6 +171,7 @@ def inner_traffic(
         frame: Extents around segments and fan-outs.
         chains: Per segment 1, 2, ... its tilings.
         capacities: Per level the bytes that tiles may take.
+        with_steps: Whether steps are wanted; they are 0 otherwise.
 
     Returns:
         The traffic, charged at parents and children, and whether all tiles below fan-outs fit.
@@ -191,10 +192,11 @@ def inner_traffic(
             starts = charge(problem, info, frame, site, parent, level, starts, read, write)
             parent = level
         charge(problem, info, frame, compute, parent, None, starts, read, write)
+    steps = _steps(problem, frame) if with_steps else 0.0
     fits: FloatArray | bool = True
     for level, amount in used.items():
         fits = fits & (amount <= capacities[level])
-    return Traffic(read, write, _instances(problem, frame), _steps(problem, frame)), fits
+    return Traffic(read, write, _instances(problem, frame), steps), fits
 
 
 def charge(

@@ -1,152 +1,229 @@
-"""Traffic of the outermost segment: what the chip-wide memories exchange with each other and with main memory."""
+"""The outermost segment: what the chip-wide memories exchange with each other and with main memory.
+
+For given extents below, tiles of one dim are chosen by capacity alone: a larger tile of a dim that slides
+over nothing never adds traffic, so the largest that fits is best. All other dims are enumerated, for many
+extents below at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from .inner import Frame, Pattern, Site, charge
 from .objective import Traffic
-from .placement import Point, Tilings, chains, tilings
+from .placement import Chain, Point, chains, dim_options
 from .problem import FloatArray, Problem
 from .traffic import footprint
 
+CELLS = 150_000
+"""Tilings evaluated together."""
+MOST_TILINGS = 4_000_000
+"""Tilings of one chain around one inner tiling; past it they are thinned and the proof is lost."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OuterTable:
-    """All tilings of the outermost segment that can be best for some architecture.
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class OuterBlock:
+    """Outer tilings of one chain around several inner tilings.
 
     Attributes:
-        traffic: Bytes per level, arrays over the candidates (steps and instances are neutral).
-        need_bytes: Bytes that tiles take, [levels of the segment][candidates], in the order of `levels`.
-        levels: Memory levels of the segment that hold tiles.
-        chain: Per candidate the index of its tilings in `tilings`.
-        row: Per candidate its row there.
-        tilings: The tilings, one per chain.
-        is_complete: False when candidates were dropped to respect a limit.
-        num_covered: Tilings that were looked at.
+        chain: The chain.
+        traffic: Bytes per level, arrays [inner tilings, outer tilings]; steps and instances are neutral.
+        fits: Whether the tiles fit, likewise.
+        at: Per holder and dim the extent, broadcastable to the same shape.
+        is_complete: False when tilings were dropped to respect a limit.
     """
 
+    chain: Chain
     traffic: Traffic
-    need_bytes: tuple[FloatArray, ...]
-    levels: tuple[int, ...]
-    chain: FloatArray
-    row: FloatArray
-    tilings: tuple[Tilings, ...]
+    fits: npt.NDArray[np.bool_]
+    at: tuple[tuple[FloatArray, ...], ...]
     is_complete: bool
-    num_covered: int
 
 
-def outer_table(
-    problem: Problem, pattern: Pattern, below: Sequence[int], capacities: Sequence[float], limit: int
-) -> OuterTable:
-    """Lists tilings of the outermost segment around the extents `below`, dominated ones left out.
+@dataclass(slots=True)
+class OuterSegment:
+    """Outer tilings of one placement; what no architecture changes is kept.
 
-    Args:
+    Attributes:
         problem: The problem.
-        pattern: Which levels keep which tensors.
-        below: Per dim the extent that one pass over the inner segments takes.
-        capacities: Per level the bytes that tiles may take on the roomiest architecture of interest.
-        limit: Most candidates per chain.
+        chains: Orders of the holders.
+        levels: Levels of the segment that hold tiles.
     """
+
+    problem: Problem
+    chains: tuple[Chain, ...]
+    levels: tuple[int, ...]
+    _options: dict[tuple[int, int, int], FloatArray] = field(default_factory=dict[tuple[int, int, int], FloatArray])
+
+    def options(self, chain: int, dim: int, below: int) -> FloatArray:
+        """Extents of one dim at the top and at every holder, [1 + holders, options], ascending."""
+        key = (chain, dim, below)
+        if key not in self._options:
+            table = dim_options(self.problem, self.chains[chain], dim, below, is_outermost=True)
+            self._options[key] = table[:, np.lexsort(table[::-1])]
+        return self._options[key]
+
+    def num_tilings(self, below: Sequence[int]) -> int:
+        """How many outer tilings there are around one inner tiling."""
+        total = 0
+        for chain in range(len(self.chains)):
+            per_chain = 1
+            for dim, extent in enumerate(below):
+                per_chain *= self.options(chain, dim, extent).shape[1]
+            total += per_chain
+        return total
+
+    def blocks(self, below: IntArray, capacities: Sequence[float]) -> list[OuterBlock]:
+        """All outer tilings that can be best on one architecture.
+
+        Args:
+            below: Extents below, [dims, inner tilings].
+            capacities: Per level the bytes that tiles may take.
+        """
+        found: list[OuterBlock] = []
+        for chain in range(len(self.chains)):
+            found += self._chain_blocks(chain, below, capacities)
+        return found
+
+    def _chain_blocks(self, c_idx: int, below: IntArray, capacities: Sequence[float]) -> list[OuterBlock]:
+        chain = self.chains[c_idx]
+        num_sites, num_inner = len(chain.points) + 1, below.shape[1]
+        tables = [self._padded(c_idx, dim, below[dim]) for dim in range(len(self.problem.sizes))]
+        counts = [table.shape[2] for table in tables]
+        chosen = self._chosen_by_capacity(c_idx, counts)
+        enumerated = [dim for dim, count in enumerate(counts) if count > 1 and dim != chosen]
+        num = int(np.prod([counts[dim] for dim in enumerated], dtype=np.int64)) if enumerated else 1
+        step = max(1, CELLS // num_inner)
+        is_complete = num <= MOST_TILINGS
+        picks = np.arange(num) if is_complete else np.linspace(0, num - 1, MOST_TILINGS).astype(np.int64)
+        found: list[OuterBlock] = []
+        for low in range(0, len(picks), step):
+            rest = picks[low : low + step]
+            sites: list[list[FloatArray]] = [[] for _ in range(num_sites)]
+            for dim, table in enumerate(tables):
+                index = np.zeros(len(rest), dtype=np.int64)
+                if dim in enumerated:
+                    rest, index = np.divmod(rest, counts[dim])
+                for site in range(num_sites):
+                    sites[site].append(table[site][:, index] if dim in enumerated else table[site][:, :1])
+            if chosen is not None:
+                self._choose(chain, sites, tables[chosen], chosen, capacities)
+            found.append(self._priced(chain, sites, num_inner, is_complete, capacities))
+        return found
+
+    def _padded(self, chain: int, dim: int, below: IntArray) -> FloatArray:
+        """Options of one dim for all inner tilings, [1 + holders, inner tilings, options]; short lists repeat their last."""
+        unique, inverse = np.unique(below, return_inverse=True)
+        lists = [self.options(chain, dim, int(extent)) for extent in unique]
+        most = max(options.shape[1] for options in lists)
+        padded = np.stack([np.pad(o, ((0, 0), (0, most - o.shape[1])), mode="edge") for o in lists], axis=1)
+        return padded[:, inverse.reshape(-1)]
+
+    def _chosen_by_capacity(self, chain: int, counts: Sequence[int]) -> int | None:
+        """The dim with the most options whose tile may be chosen by capacity alone."""
+        problem = self.problem
+        sliding = {dim for info in problem.tensors for pair in info.sliding for dim, _ in pair}
+        best = None
+        for dim, count in enumerate(counts):
+            if count == 1 or dim in sliding:
+                continue
+            table = self.options(chain, dim, 1)
+            # One free extent: every holder's extent is fixed or the same free one.
+            rows = {tuple(row) for row in table if (row != row[0]).any()}
+            if len(rows) == 1 and (best is None or count > counts[best]):
+                best = dim
+        return best
+
+    def _choose(
+        self,
+        chain: Chain,
+        sites: list[list[FloatArray]],
+        table: FloatArray,
+        dim: int,
+        capacities: Sequence[float],
+    ) -> None:
+        """Sets a dim's extents to the largest option with which all tiles fit (the least where none fits)."""
+        problem = self.problem
+        size = problem.sizes[dim]
+        is_free = [bool((row != row[:, :1]).any()) for row in table]
+        fixed: dict[int, FloatArray | float] = dict.fromkeys(self.levels, 0.0)
+        slope: dict[int, FloatArray | float] = dict.fromkeys(self.levels, 0.0)
+        for site, point in enumerate(chain.points, start=1):
+            info = problem.tensors[point.tensor]
+            extents: list[FloatArray | float] = [np.minimum(e, s) for e, s in zip(sites[site], problem.sizes, strict=True)]
+            if dim in info.related and is_free[site]:
+                extents[dim] = 1.0
+                slope[point.level] = slope[point.level] + footprint(info, extents)
+            else:
+                fixed[point.level] = fixed[point.level] + footprint(info, extents)
+        room: FloatArray | float = np.inf
+        for level in self.levels:
+            left = capacities[level] - fixed[level]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                room = np.minimum(room, np.where(np.asarray(slope[level]) > 0, left / slope[level], np.inf))
+        free = is_free.index(True)
+        values = np.minimum(table[free], size)
+        shape = np.broadcast_shapes(np.shape(room), (values.shape[0], 1))
+        room = np.broadcast_to(np.asarray(room), shape)
+        index = np.stack([np.searchsorted(v, r, side="right") for v, r in zip(values, room, strict=True)]) - 1
+        index = np.maximum(index, 0)
+        for site, row in enumerate(table):
+            if is_free[site]:
+                sites[site][dim] = np.take_along_axis(row, index, axis=1)
+
+    def _priced(
+        self,
+        chain: Chain,
+        sites: list[list[FloatArray]],
+        num_inner: int,
+        is_complete: bool,
+        capacities: Sequence[float],
+    ) -> OuterBlock:
+        problem = self.problem
+        num_levels = len(problem.hierarchy.levels)
+        read: list[FloatArray | float] = [0.0] * num_levels
+        write: list[FloatArray | float] = [0.0] * num_levels
+        need: dict[int, FloatArray | float] = {}
+        frame = Frame((), (), ())
+        starts: dict[int, FloatArray | float] = {}
+        parents: dict[int, int] = {}
+        around: Sequence[FloatArray | float] = [float(size) for size in problem.sizes]
+        for point, slide, at in zip(chain.points, chain.slides, sites[1:], strict=True):
+            info = problem.tensors[point.tensor]
+            sweep = None if slide is None else (slide, np.minimum(around[slide], problem.sizes[slide]))
+            site = Site(0, at, sweep)
+            start = starts.get(point.tensor, info.elements)
+            parent = parents.get(point.tensor, 0)
+            starts[point.tensor] = charge(problem, info, frame, site, parent, point.level, start, read, write)
+            parents[point.tensor] = point.level
+            limited = [np.minimum(extent, size) for extent, size in zip(at, problem.sizes, strict=True)]
+            need[point.level] = need.get(point.level, 0.0) + footprint(info, limited)
+            around = at
+        fits: npt.NDArray[np.bool_] = np.ones((num_inner, 1), dtype=bool)
+        for level, amount in need.items():
+            fits = fits & (np.asarray(amount) <= capacities[level])
+        return OuterBlock(
+            chain,
+            Traffic(read, write, [1.0] * num_levels, 0.0),
+            fits,
+            tuple(tuple(site) for site in sites[1:]),
+            is_complete,
+        )
+
+
+def outer_segment(problem: Problem, pattern: Pattern) -> OuterSegment:
+    """The outermost segment under a placement."""
     points = [
         Point(tensor, level)
         for tensor, levels in enumerate(pattern.levels)
         for level in levels[1:]
         if problem.segment_of[level] == 0
     ]
-    listed = [
-        tilings(problem, chain, below, capacities, is_outermost=True, limit=limit) for chain in chains(problem, points)
-    ]
-    listed = [tiling for tiling in listed if tiling.num > 0]
     levels = tuple(sorted({point.level for point in points}))
-    num_levels = len(problem.hierarchy.levels)
-    rows: list[FloatArray] = []
-    for index, tiling in enumerate(listed):
-        table = _chain_rows(problem, pattern, tiling, levels)
-        where = np.stack([np.full(tiling.num, float(index)), np.arange(tiling.num, dtype=float)])
-        rows.append(_undominated(np.concatenate([table, where]), num_levels * 2, len(levels)))
-    joined = np.concatenate(rows, axis=1) if rows else np.zeros((2 * num_levels + len(levels) + 2, 0))
-    joined = _undominated(joined, num_levels * 2, len(levels))
-    read, write = list(joined[:num_levels]), list(joined[num_levels : 2 * num_levels])
-    return OuterTable(
-        traffic=Traffic(list(read), list(write), [1.0] * num_levels, 0.0),
-        need_bytes=tuple(joined[2 * num_levels : 2 * num_levels + len(levels)]),
-        levels=levels,
-        chain=joined[-2],
-        row=joined[-1],
-        tilings=tuple(listed),
-        is_complete=all(tiling.is_complete for tiling in listed),
-        num_covered=sum(tiling.num for tiling in listed),
-    )
-
-
-def _chain_rows(problem: Problem, pattern: Pattern, tiling: Tilings, levels: Sequence[int]) -> FloatArray:
-    """Rows of reads, writes per level and bytes needed per held level, [rows, candidates]."""
-    num_levels = len(problem.hierarchy.levels)
-    read: list[FloatArray | float] = [0.0] * num_levels
-    write: list[FloatArray | float] = [0.0] * num_levels
-    need: dict[int, FloatArray | float] = dict.fromkeys(levels, 0.0)
-    frame = Frame((), (), ())
-    sizes: Sequence[FloatArray | float] = [float(size) for size in problem.sizes]
-    starts: dict[int, FloatArray | float] = {}
-    parents: dict[int, int] = {}
-    around = sizes
-    for point, slide, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
-        info = problem.tensors[point.tensor]
-        parent = parents.get(point.tensor, 0)
-        sweep = None if slide is None else (slide, around[slide])
-        site = Site(0, at, sweep)
-        start = starts.get(point.tensor, info.elements)
-        starts[point.tensor] = charge(problem, info, frame, site, parent, point.level, start, read, write)
-        parents[point.tensor] = point.level
-        limited = [np.minimum(extent, size) for extent, size in zip(at, problem.sizes, strict=True)]
-        need[point.level] = need[point.level] + footprint(info, limited)
-        around = at
-    columns = [np.broadcast_to(np.asarray(x, dtype=float), (tiling.num,)) for x in (*read, *write, *need.values())]
-    return np.stack(columns)
-
-
-def _undominated(table: FloatArray, num_traffic: int, num_needs: int) -> FloatArray:
-    """Drops columns that another column matches or betters in all traffic and all needs; keeps the first of equals."""
-    keys = table[: num_traffic + num_needs]
-    varying = keys[(keys != keys[:, :1]).any(axis=1)] if keys.shape[1] else keys
-    if table.shape[1] <= 1 or not len(varying):
-        return table[:, :1]
-    # Ascending by the sum of ranks would do; lexicographic order makes the result independent of rounding.
-    order = np.lexsort(varying[::-1])
-    ordered = varying[:, order]
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
-    order, ordered = order[fresh], ordered[:, fresh]
-    kept = _front(ordered)
-    return table[:, order[kept]]
-
-
-def _front(ordered: FloatArray) -> np.ndarray:
-    """Indices of undominated columns; columns are distinct and in lexicographic order."""
-    num = ordered.shape[1]
-    alive = np.ones(num, dtype=bool)
-    kept: list[int] = []
-    chunk = 256
-    for start in range(0, num, chunk):
-        block = np.flatnonzero(alive[start : start + chunk]) + start
-        for at, column in enumerate(block):
-            if not alive[column]:
-                continue
-            kept.append(int(column))
-            later = block[at + 1 :]
-            if len(later):
-                worse = (ordered[:, later] >= ordered[:, column : column + 1]).all(axis=0)
-                alive[later[worse]] = False
-        rest = np.flatnonzero(alive[start + chunk :]) + start + chunk
-        fresh = [column for column in kept if column >= start]
-        if len(rest) and fresh:
-            columns = ordered[:, fresh]
-            worse = np.zeros(len(rest), dtype=bool)
-            for column in range(columns.shape[1]):
-                worse |= (ordered[:, rest] >= columns[:, column : column + 1]).all(axis=0)
-            alive[rest[worse]] = False
-    return np.array(kept, dtype=int)
+    return OuterSegment(problem, tuple(chains(problem, points)), levels)

@@ -71,7 +71,8 @@ def chains(problem: Problem, points: Sequence[Point]) -> Iterator[Chain]:
             levels[point.tensor] = point.level
         if not is_ordered:
             continue
-        choices = [(None, *slide_choices(problem, problem.tensors[point.tensor])) for point in order]
+        # Sliding along some loop is never worse than along none: where there is no such loop it changes nothing.
+        choices = [slide_choices(problem, problem.tensors[point.tensor]) or (None,) for point in order]
         for slides in itertools.product(*choices):
             yield Chain(tuple(order), slides)
 
@@ -111,7 +112,7 @@ def tilings(
     is_complete = True
     floor = [min(b, size) for b, size in zip(below, problem.sizes, strict=True)]
     for dim, size in enumerate(problem.sizes):
-        options = _dim_options(problem, chain, dim, below[dim], is_outermost)
+        options = dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost)
         columns = [[np.repeat(site, options.shape[1]) for site in sites] for sites in columns]
         columns.append([np.tile(options[site], num) for site in range(num_sites + 1)])
         num *= options.shape[1]
@@ -156,7 +157,7 @@ def _fits(
     return fits
 
 
-def _dim_options(problem: Problem, chain: Chain, dim: int, below: int, is_outermost: bool) -> FloatArray:
+def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_outermost: bool) -> FloatArray:
     """Extents of one dim at the top and at every holder, [1 + holders, options]."""
     size = problem.sizes[dim]
     num_sites = len(chain.points)

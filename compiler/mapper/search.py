@@ -14,18 +14,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from .inner import Frame, Pattern, Site, charge, inner_traffic, make_frame
 from .objective import Scorer, Traffic
-from .outer import OuterTable, outer_table
+from .outer import OuterSegment, outer_segment
+from .menu import Menu, joined, make_menu, num_of, relaxed_bounds, rows_of
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, Problem
 from .spatial import SpreadTable, spread_table
 
 SPREAD_LIMIT = 400_000
 TILING_LIMIT = 400_000
-CELLS = 200_000
-"""Candidates evaluated together: spatial factors times inner tilings."""
+FIRST_CELLS = 2_000
+CELLS = 100_000
+"""Candidates evaluated together: few at first, until there is something good to compare with."""
+
+MOST_AT_ONCE = 64
+"""Candidates whose outer tilings are listed together."""
+
+IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +102,23 @@ class Tables:
         self.roomiest = tuple(roomiest)
         self.spread, self.is_spread_complete = spread_table(problem, SPREAD_LIMIT)
         self.patterns = list(patterns(problem))
-        self._outer: dict[tuple[object, tuple[int, ...]], OuterTable] = {}
-        self._inner: dict[object, list[tuple[Tilings, ...]]] = {}
+        self._outer: dict[object, OuterSegment] = {}
+        self._inner: dict[object, Menu] = {}
         self._direct: dict[tuple[int, int], Traffic] = {}
         self._steps: FloatArray | None = None
 
-    def outer(self, pattern: Pattern, below: tuple[int, ...]) -> OuterTable:
-        """Tilings of the outermost segment around `below`."""
+    def outer(self, pattern: Pattern) -> OuterSegment:
+        """The outermost segment under a placement."""
         held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] == 0) for levels in pattern.levels)
-        key = (held, below)
-        if key not in self._outer:
-            self._outer[key] = outer_table(self.problem, pattern, below, self.roomiest, TILING_LIMIT)
-        return self._outer[key]
+        if held not in self._outer:
+            self._outer[held] = outer_segment(self.problem, pattern)
+        return self._outer[held]
 
-    def inner(self, pattern: Pattern) -> list[tuple[Tilings, ...]]:
-        """Tilings of the inner segments, all combinations of their chains."""
+    def inner(self, pattern: Pattern) -> Menu:
+        """Tilings of the inner segments."""
         held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] > 0) for levels in pattern.levels)
         if held not in self._inner:
-            self._inner[held] = self._list_inner(held)
+            self._inner[held] = make_menu(self.problem, self._list_inner(held))
         return self._inner[held]
 
     def _list_inner(self, held: tuple[tuple[int, ...], ...]) -> list[tuple[Tilings, ...]]:
@@ -125,7 +132,7 @@ class Tables:
                 for chain in chains(problem, points)
             ]
             per_segment.append([tiling for tiling in listed if tiling.num])
-        return [_joined(option, TILING_LIMIT) for option in itertools.product(*per_segment)]
+        return [joined(option, TILING_LIMIT) for option in itertools.product(*per_segment)]
 
     def direct(self, tensor: int, parent: int) -> Traffic:
         """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
@@ -265,15 +272,9 @@ class Search:
     def _pattern_bounds(self, pattern: Pattern) -> tuple[FloatArray, Traffic] | None:
         """Per spread a bound on the score under a pattern, and the least outer traffic; None when nothing fits."""
         problem, tables = self.problem, self.tables
-        table = tables.outer(pattern, (1,) * len(problem.sizes))
-        fits = self._outer_fits(table)
-        if not fits.any():
+        outer = self._least_outer(pattern)
+        if outer is None:
             return None
-        least = table.traffic.take(fits)
-        outer = Traffic(
-            [float(np.min(x)) for x in least.read], [float(np.min(x)) for x in least.write], least.instances, 0.0
-        )
-        self.outcome.is_complete = self.outcome.is_complete and table.is_complete
         total = Traffic(list(outer.read), list(outer.write), tables.instances, tables.steps)
         for info in problem.tensors:
             total = total.plus(self._least_inner(pattern, info.idx))
@@ -283,6 +284,24 @@ class Search:
             used = used * np.prod(spread.every, axis=0)
         bounds[used < self.problem.constraints.min_utilization * self.num_pes] = np.inf
         return bounds, outer
+
+    def _least_outer(self, pattern: Pattern) -> Traffic | None:
+        """Least traffic of the outermost segment, each count on its own; None when nothing fits."""
+        num_levels = len(self.problem.hierarchy.levels)
+        least_read, least_write = [np.inf] * num_levels, [np.inf] * num_levels
+        below = np.ones((len(self.problem.sizes), 1), dtype=int)
+        is_feasible = False
+        for block in self.tables.outer(pattern).blocks(below, self.capacities):
+            if not block.fits.any():
+                continue
+            is_feasible = True
+            for least, counts in ((least_read, block.traffic.read), (least_write, block.traffic.write)):
+                for level, count in enumerate(counts):
+                    amount = np.min(np.broadcast_to(np.asarray(count), block.fits.shape)[block.fits])
+                    least[level] = min(least[level], float(amount))
+        if not is_feasible:
+            return None
+        return Traffic(list(least_read), list(least_write), [1.0] * num_levels, 0.0)
 
     def _least_inner(self, pattern: Pattern, tensor: int) -> Traffic:
         """Least traffic of a tensor below the outermost segment, per spread."""
@@ -313,65 +332,68 @@ class Search:
             read[inner[-1]] = read[inner[-1]] + last.read[inner[-1]]
         return Traffic(read, write, [1.0] * num_levels, 0.0)
 
-    def _outer_fits(self, table: OuterTable) -> np.ndarray:
-        num = len(table.chain)
-        fits = np.ones(num, dtype=bool)
-        for level, need in zip(table.levels, table.need_bytes, strict=True):
-            fits &= need <= self.capacities[level]
-        return fits
-
     def _search_pattern(self, pattern: Pattern, bounds: FloatArray, outer: Traffic) -> float:
         """Searches one pattern; returns the least bound that was left open (infinite when none)."""
         rows = np.flatnonzero(bounds < self.limit)
         self.outcome.num_covered += len(bounds)
         if not len(rows):
             return np.inf
-        rows = rows[np.argsort(bounds[rows], kind="stable")]
-        options = self.tables.inner(pattern)
-        self.outcome.is_complete = self.outcome.is_complete and all(t.is_complete for o in options for t in o)
-        num_options = sum(_num(option) for option in options)
-        self.outcome.num_covered += len(bounds) * num_options
-        start, step = 0, 4
-        while start < len(rows):
-            chunk = rows[start : start + step]
-            if bounds[chunk[0]] >= self.limit:
-                return np.inf
+        menu = self.tables.inner(pattern)
+        self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
+        self.outcome.num_covered += len(bounds) * menu.num
+        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, outer)
+        pairs = np.nonzero(tighter < self.limit)
+        scores = tighter[pairs]
+        order = np.argsort(scores, kind="stable")
+        rows, classes, scores = rows[pairs[0][order]], pairs[1][order], scores[order]
+        ends = np.cumsum(menu.class_sizes[classes])
+        low, cells = 0, FIRST_CELLS
+        while low < len(rows) and scores[low] < self.limit:
             if time.perf_counter() > self.deadline:
                 self.outcome.is_complete = False
-                return float(bounds[chunk[0]])
-            packed = np.array([r for r in chunk if self.tables.spread.packing(int(r)) is not None], dtype=int)
-            if len(packed):
-                left = self._search_rows(pattern, packed, options, outer)
-                if left < np.inf:
-                    return min(left, float(bounds[chunk[0]]))
-            start += step
-            step = min(step * 2, max(1, CELLS // max(1, num_options)))
+                return float(scores[low])
+            done = ends[low - 1] if low else 0
+            high = max(low + 1, int(np.searchsorted(ends, done + cells)))
+            left = self._search_pairs(pattern, rows[low:high], classes[low:high], menu, outer)
+            if left < np.inf:
+                return min(left, float(scores[low]))
+            low, cells = high, min(cells * 4, CELLS)
         return np.inf
 
-    def _search_rows(
-        self, pattern: Pattern, rows: np.ndarray, options: list[tuple[Tilings, ...]], outer: Traffic
+    def _search_pairs(
+        self, pattern: Pattern, rows: IntArray, classes: IntArray, menu: Menu, outer: Traffic
     ) -> float:
-        """Evaluates all inner tilings of some spreads, then completes the promising ones outward."""
+        """Evaluates all inner tilings of some (spread, class of tilings), then completes the promising ones outward."""
+        fit = np.array([self.tables.spread.packing(int(row)) is not None for row in rows])
+        rows, classes = rows[fit], classes[fit]
+        if not len(rows):
+            return np.inf
+        columns = np.concatenate([menu.members[c] for c in classes])
+        rows = np.repeat(rows, menu.class_sizes[classes])
+        spreads = [spread.take(rows) for spread in self.tables.spread.spreads]
         found: list[_Found] = []
-        for option in options:
-            num, step = _num(option), CELLS // len(rows) + 1
-            for low in range(0, num, step):
-                part = tuple(_rows(t, slice(low, low + step)) for t in option)
-                spreads = [spread.take(rows) for spread in self.tables.spread.spreads]
-                frame = make_frame(self.problem, spreads, part)
-                traffic, fits = inner_traffic(self.problem, pattern, frame, part, self.capacities)
-                shape = (len(rows), min(step, num - low))
-                score = np.broadcast_to(np.asarray(self.scorer.score(traffic.plus(outer))), shape)
-                at = np.nonzero((score < self.limit) & fits & self._is_tight(frame, shape))
-                if len(at[0]):
-                    below = np.stack([np.broadcast_to(np.asarray(e), shape)[at] for e in frame.bottoms[0]])
-                    chosen = traffic.broadcast(shape).take(at)
-                    found.append(_Found(score[at], option, rows[at[0]], low + at[1], chosen, below.astype(int)))
+        for option, option_low in zip(menu.options, menu.starts, strict=True):
+            here = np.flatnonzero((columns >= option_low) & (columns < option_low + num_of(option)))
+            if not len(here):
+                continue
+            part = tuple(rows_of(t, columns[here] - option_low) for t in option)
+            frame = make_frame(self.problem, [spread.take(here) for spread in spreads], part)
+            traffic, fits = inner_traffic(
+                self.problem, pattern, frame, part, self.capacities, with_steps=self.scorer.objective.latency > 0
+            )
+            shape = (len(here),)
+            score = np.broadcast_to(np.asarray(self.scorer.score(traffic.plus(outer))), shape)
+            at = np.nonzero((score < self.limit) & fits & self._is_tight(frame))[0]
+            if len(at):
+                below = np.stack([np.broadcast_to(np.asarray(e), shape)[at] for e in frame.bottoms[0]])
+                chosen = traffic.broadcast(shape).take(at)
+                taken = columns[here[at]] - option_low
+                found.append(_Found(score[at], option, rows[here[at]], taken, chosen, below.astype(int)))
         return self._complete(pattern, found)
 
-    def _is_tight(self, frame: Frame, shape: tuple[int, int]) -> np.ndarray | bool:
+    def _is_tight(self, frame: Frame) -> npt.NDArray[np.bool_] | bool:
         """Whether no spatial factor is larger than the pieces that there are."""
-        tight: np.ndarray | bool = True
+        tight: npt.NDArray[np.bool_] | bool = True
         for dim, size in enumerate(self.problem.sizes):
             if size == 1:
                 continue
@@ -387,59 +409,53 @@ class Search:
         scores = np.concatenate([f.scores for f in found])
         group = np.concatenate([np.full(len(f.scores), k) for k, f in enumerate(found)])
         within = np.concatenate([np.arange(len(f.scores)) for f in found])
-        for at in np.argsort(scores, kind="stable"):
-            if scores[at] >= self.limit:
-                return np.inf
+        order = np.argsort(scores, kind="stable")
+        low, step = 0, 2
+        while low < len(order) and scores[order[low]] < self.limit:
             if time.perf_counter() > self.deadline:
                 self.outcome.is_complete = False
-                return float(scores[at])
-            self._finish(pattern, found[group[at]], int(within[at]))
+                return float(scores[order[low]])
+            batch = order[low : low + step]
+            batch = batch[scores[batch] < self.limit]
+            for k in np.unique(group[batch]):
+                self._finish(pattern, found[k], within[batch[group[batch] == k]])
+            low, step = low + step, min(step * 2, MOST_AT_ONCE)
         return np.inf
 
-    def _finish(self, pattern: Pattern, found: _Found, k: int) -> None:
-        table = self.tables.outer(pattern, tuple(found.below[:, k].tolist()))
-        fits = self._outer_fits(table)
-        if not fits.any():
-            return
-        self.outcome.is_complete = self.outcome.is_complete and table.is_complete
-        inner = found.traffic.take(k)
-        scores = np.where(fits, self.scorer.score(inner.plus(table.traffic)), np.inf)
-        best = int(np.argmin(scores))
-        if scores[best] >= self.limit:
-            return
-        outer = table.tilings[int(table.chain[best])]
-        candidate = Candidate(
-            pattern=pattern,
-            row=int(found.rows[k]),
-            inner=tuple(_choice(tiling, int(found.columns[k])) for tiling in found.option),
-            outer=_choice(outer, int(table.row[best])),
-            score=float(scores[best]),
-        )
+    def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
+        """Finds the best outer tiling for some candidates."""
+        column = _column(found.traffic.take(which))
+        for block in self.tables.outer(pattern).blocks(found.below[:, which], self.capacities):
+            self.outcome.is_complete = self.outcome.is_complete and block.is_complete
+            scores = np.where(block.fits, self.scorer.score(column.plus(block.traffic)), np.inf)
+            best = int(np.argmin(scores))
+            k, at = divmod(best, scores.shape[1])
+            if not scores[k, at] < self.limit:
+                continue
+            extents = tuple(
+                tuple(int(np.broadcast_to(x, scores.shape)[k, at]) for x in site) for site in block.at
+            )
+            chosen = int(which[k])
+            candidate = Candidate(
+                pattern=pattern,
+                row=int(found.rows[chosen]),
+                inner=tuple(_choice(tiling, int(found.columns[chosen])) for tiling in found.option),
+                outer=Choice(block.chain, (), extents),
+                score=float(scores[k, at]),
+            )
+            self._take(candidate)
+
+    def _take(self, candidate: Candidate) -> None:
         self.outcome.best = [candidate, *self.outcome.best][: self.keep]
         self.limit = candidate.score
 
 
-def _joined(option: tuple[Tilings, ...], limit: int) -> tuple[Tilings, ...]:
-    """All combinations of the segments' tilings, as arrays of one common length."""
-    num = 1
-    joined: list[Tilings] = []
-    for tiling in option:
-        joined = [_rows(t, np.repeat(np.arange(num), tiling.num)) for t in joined]
-        joined.append(_rows(tiling, np.tile(np.arange(tiling.num), num)))
-        num *= tiling.num
-        if num > limit:
-            thin = np.linspace(0, num - 1, limit).astype(int)
-            joined = [_rows(t, thin, is_complete=False) for t in joined]
-            num = limit
-    return tuple(joined)
 
 
-def _rows(tiling: Tilings, rows: object, *, is_complete: bool = True) -> Tilings:
-    top = tuple(x[rows] for x in tiling.top)  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
-    at = tuple(tuple(x[rows] for x in site) for site in tiling.at)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    num = len(top[0]) if top else 1
-    return Tilings(tiling.chain, top, at, num, tiling.is_complete and is_complete)
+def _column(traffic: Traffic) -> Traffic:
+    """Arrays as columns, so that outer tilings can be broadcast along the second axis."""
 
+    def grow(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
+        return [np.asarray(v, dtype=np.float64).reshape(-1, 1) for v in values]
 
-def _num(option: tuple[Tilings, ...]) -> int:
-    return option[0].num if option else 1
+    return Traffic(grow(traffic.read), grow(traffic.write), grow(traffic.instances), grow([traffic.steps])[0])

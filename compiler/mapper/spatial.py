@@ -29,8 +29,8 @@ class Spread:
     reduction: tuple[FloatArray, ...]
 
     def take(self, rows: object) -> Spread:
-        """The candidates `rows`, as a column so that options can be broadcast along the second axis."""
-        columns = ([value[rows].reshape(-1, 1) for value in values] for values in self._all())  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
+        """The candidates `rows`."""
+        columns = ([value[rows] for value in values] for values in self._all())  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
         return Spread(*(tuple(column) for column in columns))
 
     def _all(self) -> tuple[tuple[FloatArray, ...], ...]:

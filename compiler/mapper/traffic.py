@@ -25,11 +25,15 @@ def visits(size: int, tile: FloatArray | float, blocks: Sequence[Block]) -> Floa
         tile: Extent of one piece.
         blocks: Factors around the tile, innermost first; what is left of the dim lies around them and is counted.
     """
+    blocks = _without_units(blocks)
+    if all(once for _, once in blocks):
+        # Only factors counted once: what counts is how many blocks of them there are.
+        for factor, _ in blocks:
+            tile = tile * factor
+        return np.ceil(size / tile)
     extents: list[FloatArray | float] = [tile]
     for factor, _ in blocks:
         extents.append(extents[-1] * factor)
-    if not any(once for _, once in blocks):
-        return np.ceil(size / tile)
     full = np.floor(size / extents[-1])
     rest = size - full * extents[-1]
     for (factor, once), piece in zip(reversed(blocks), reversed(extents[:-1]), strict=True):
@@ -41,6 +45,14 @@ def visits(size: int, tile: FloatArray | float, blocks: Sequence[Block]) -> Floa
             full = full * factor + times
             rest = rest - times * piece
     return full + (rest > 0)
+
+
+def _without_units(blocks: Sequence[Block]) -> list[Block]:
+    """Drops factors that are 1 throughout, and counted ones at the outside: both change nothing."""
+    kept = [block for block in blocks if not np.all(block[0] == 1.0)]
+    while kept and not kept[-1][1]:
+        kept.pop()
+    return kept
 
 
 def overhang(size: int, extent: FloatArray | float, threshold: int) -> FloatArray | float:

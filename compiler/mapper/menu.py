@@ -1,0 +1,242 @@
+"""Inner tilings sorted into classes that a coarse bound cannot tell apart.
+
+The bound forgets that tile counts are whole numbers and looks only at products of extents over each class
+of dims (dims that index the same tensors). Thousands of tilings and of spatial factors then fall into a few
+classes, and most pairs of classes are ruled out before any member is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .inner import Pattern
+from .objective import Scorer, Traffic
+from .placement import Tilings
+from .problem import FloatArray, Problem
+
+if TYPE_CHECKING:
+    from .search import Tables
+
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Menu:
+    """All inner tilings of one placement.
+
+    Attributes:
+        options: Tilings of segments 1, 2, ... for each combination of chains, as arrays of equal length.
+        starts: Per option the index of its first tiling in the whole menu.
+        num: Tilings in the whole menu.
+        members: Per class the indices of its tilings.
+        class_sizes: Per class how many members it has.
+        tops: Per segment and class of dims the product of extents around the segment, [classes].
+        at: Per (tensor, level) and class of dims the product of the tile's extents, [classes].
+        is_complete: False when tilings were dropped to respect a limit.
+    """
+
+    options: tuple[tuple[Tilings, ...], ...]
+    starts: tuple[int, ...]
+    num: int
+    members: tuple[IntArray, ...]
+    class_sizes: IntArray
+    tops: tuple[FloatArray, ...]
+    at: dict[tuple[int, int], FloatArray]
+    is_complete: bool
+
+
+def dim_classes(problem: Problem) -> list[tuple[int, ...]]:
+    """Dims grouped by the tensors that they index."""
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for dim in range(len(problem.sizes)):
+        groups.setdefault(tuple(dim in info.related for info in problem.tensors), []).append(dim)
+    return [tuple(dims) for dims in groups.values()]
+
+
+def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
+    """Sorts tilings into classes."""
+    groups = dim_classes(problem)
+    starts: list[int] = []
+    signatures: list[FloatArray] = []
+    num = 0
+    points = sorted({(p.tensor, p.level) for option in options for t in option for p in t.chain.points})
+    for option in options:
+        starts.append(num)
+        num += num_of(option)
+        sites = {(p.tensor, p.level): site for t in option for p, site in zip(t.chain.points, t.at, strict=True)}
+        extents = [*(t.top for t in option), *(sites[point] for point in points)]
+        products = [_product([e[d] for d in dims], num_of(option)) for e in extents for dims in groups]
+        signatures.append(np.stack(products) if products else np.zeros((0, num_of(option))))
+    table = np.concatenate(signatures, axis=1)
+    unique, inverse = np.unique(table, axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    order = np.argsort(inverse, kind="stable")
+    sizes = np.bincount(inverse, minlength=unique.shape[1])
+    members = np.split(order, np.cumsum(sizes)[:-1])
+    width = len(groups)
+    num_segments = len(options[0])
+    blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
+    return Menu(
+        options=tuple(options),
+        starts=tuple(starts),
+        num=num,
+        members=tuple(members),
+        class_sizes=sizes,
+        tops=tuple(blocks[:num_segments]),
+        at=dict(zip(points, blocks[num_segments:], strict=True)),
+        is_complete=all(t.is_complete for option in options for t in option),
+    )
+
+
+def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
+    total = np.ones(num)
+    for column in columns:
+        total = total * column
+    return total
+
+
+def relaxed_bounds(
+    tables: Tables, scorer: Scorer, pattern: Pattern, menu: Menu, rows: IntArray, outer: Traffic
+) -> FloatArray:
+    """Bounds on the score of each (spread, class of tilings), [rows, classes].
+
+    Args:
+        tables: The problem's tables.
+        scorer: Scores traffic.
+        pattern: Which levels keep which tensors.
+        menu: The inner tilings.
+        rows: Spreads of interest.
+        outer: Least traffic of the outermost segment.
+    """
+    problem = tables.problem
+    total = Traffic(
+        list(outer.read),
+        list(outer.write),
+        [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances],
+        tables.steps[rows, None],
+    )
+    relaxed = _Relaxed(tables, menu, rows)
+    for info in problem.tensors:
+        inner = [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]
+        parent = pattern.parent(problem, info.idx, 0)
+        if not inner:
+            direct = tables.direct(info.idx, parent)
+            total = total.plus(_column(direct, rows))
+            continue
+        total = total.plus(relaxed.kept(info.idx, parent, inner))
+    shape = (len(rows), len(menu.members))
+    return np.broadcast_to(np.asarray(scorer.score(total)), shape)
+
+
+def _column(traffic: Traffic, rows: IntArray) -> Traffic:
+    def pick(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
+        return [v[rows, None] if isinstance(v, np.ndarray) else v for v in values]
+
+    return Traffic(pick(traffic.read), pick(traffic.write), traffic.instances, traffic.steps)
+
+
+class _Relaxed:
+    """Least traffic of tensors kept below a fan-out, over (spread, class of tilings)."""
+
+    def __init__(self, tables: Tables, menu: Menu, rows: IntArray) -> None:
+        self.tables = tables
+        self.problem = tables.problem
+        self.menu = menu
+        self.rows = rows
+        self.groups = dim_classes(self.problem)
+        self.sizes = [float(math.prod(self.problem.sizes[d] for d in dims)) for dims in self.groups]
+
+    def spread(self, fanout: int, group: int, kind: str) -> FloatArray:
+        """Product of spatial factors over a class of dims, [rows, 1]."""
+        factors = getattr(self.tables.spread.spreads[fanout], kind)
+        total = np.ones((len(self.rows), 1))
+        for dim in self.groups[group]:
+            total = total * factors[dim][self.rows, None]
+        return total
+
+    def kept(self, tensor: int, parent: int, inner: Sequence[int]) -> Traffic:
+        """Traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit."""
+        problem = self.problem
+        info = problem.tensors[tensor]
+        scale = info.element_bytes
+        num_levels = len(problem.hierarchy.levels)
+        read: list[FloatArray | float] = [0.0] * num_levels
+        write: list[FloatArray | float] = [0.0] * num_levels
+        whole = info.elements
+        drain_free = 0.0 if problem.convention.final_drain_is_read else whole
+        for level in inner:
+            amount = self.moved(tensor, level, parent, shared=None) * whole
+            crossing = self.moved(tensor, level, parent, shared=info.is_output) * whole
+            if info.is_output:
+                write[parent] = write[parent] + crossing * scale
+                if problem.segment_of[parent] == 0:
+                    # Outside the fan-outs every element starts from nothing just once.
+                    read[parent] = read[parent] + (crossing - whole) * scale
+                read[level] = read[level] + np.maximum(amount - drain_free, 0.0) * scale
+            else:
+                read[parent] = read[parent] + crossing * scale
+                write[level] = write[level] + amount * scale
+            parent = level
+        last = _column(self.tables.direct(tensor, inner[-1]), self.rows)
+        if info.is_output:
+            write[parent] = write[parent] + last.write[parent]
+            # Accumulations into what starts from nothing read nothing, but drain once each in exchange.
+            drains = read[parent]
+            least = np.maximum(last.write[parent] - drain_free * scale, 0.0)
+            read[parent] = np.maximum(drains, least)
+        else:
+            read[parent] = read[parent] + last.read[parent]
+        return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+    def moved(self, tensor: int, level: int, parent: int, *, shared: bool | None) -> FloatArray:
+        """Least refills of a tile over the tensor's size; with `shared` instances that share count once."""
+        problem, menu = self.problem, self.menu
+        related = problem.tensors[tensor].related
+        segment, outer = problem.segment_of[level], problem.segment_of[parent]
+        total: FloatArray = np.ones((1, 1))
+        for group, dims in enumerate(self.groups):
+            if dims[0] in related:
+                continue
+            extent: FloatArray = menu.at[tensor, level][group][None]
+            for inside in range(problem.num_fanouts, segment, -1):
+                extent = extent * menu.tops[inside - 1][group][None] * self.spread(inside - 1, group, "every")
+            if shared is not None:
+                for between in range(segment, outer, -1):
+                    kind = "reduction" if shared else "multicast"
+                    extent = extent * self.spread(between - 1, group, kind)
+            total = total * np.maximum(self.sizes[group] / extent, 1.0)
+        return total
+
+
+def joined(option: tuple[Tilings, ...], limit: int) -> tuple[Tilings, ...]:
+    """All combinations of the segments' tilings, as arrays of one common length."""
+    num = 1
+    grown: list[Tilings] = []
+    for tiling in option:
+        grown = [rows_of(t, np.repeat(np.arange(num), tiling.num)) for t in grown]
+        grown.append(rows_of(tiling, np.tile(np.arange(tiling.num), num)))
+        num *= tiling.num
+        if num > limit:
+            thin = np.linspace(0, num - 1, limit).astype(int)
+            grown = [rows_of(t, thin, is_complete=False) for t in grown]
+            num = limit
+    return tuple(grown)
+
+
+def rows_of(tiling: Tilings, rows: object, *, is_complete: bool = True) -> Tilings:
+    """Some rows of tilings."""
+    top = tuple(x[rows] for x in tiling.top)  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
+    at = tuple(tuple(x[rows] for x in site) for site in tiling.at)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    num = len(top[0]) if top else 1
+    return Tilings(tiling.chain, top, at, num, tiling.is_complete and is_complete)
+
+
+def num_of(option: tuple[Tilings, ...]) -> int:
+    """Rows of an option; 1 where there are no inner segments."""
+    return option[0].num if option else 1
