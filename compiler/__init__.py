@@ -1,3 +1,25 @@
 """The ONNX front end and the mapper."""
 
-__all__: list[str] = []
+from .frontend import (
+    OpRow,
+    TransformerBlock,
+    WorkloadSummary,
+    generate_network,
+    import_onnx,
+    load_workload,
+    shipped_networks,
+    summarize_workload,
+    transformer_block,
+)
+
+__all__ = [
+    "OpRow",
+    "TransformerBlock",
+    "WorkloadSummary",
+    "generate_network",
+    "import_onnx",
+    "load_workload",
+    "shipped_networks",
+    "summarize_workload",
+    "transformer_block",
+]
