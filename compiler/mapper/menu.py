@@ -38,6 +38,7 @@ class Menu:
         class_sizes: Per class how many members it has.
         tops: Per segment and class of dims the product of extents around the segment, [classes].
         at: Per (tensor, level) and class of dims the product of the tile's extents, [classes].
+        largest: Classes that no other class matches or betters in all products: they bound all others.
         is_complete: False when tilings were dropped to respect a limit.
     """
 
@@ -48,6 +49,7 @@ class Menu:
     class_sizes: IntArray
     tops: tuple[FloatArray, ...]
     at: dict[tuple[int, int], FloatArray]
+    largest: IntArray
     is_complete: bool
 
 
@@ -82,6 +84,8 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     width = len(groups)
     num_segments = len(options[0])
     blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
+    # The extents around the outermost inner segment do not enter the bound.
+    entering = unique[width:] if num_segments else unique
     return Menu(
         options=tuple(options),
         starts=tuple(starts),
@@ -90,8 +94,20 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         class_sizes=sizes,
         tops=tuple(blocks[:num_segments]),
         at=dict(zip(points, blocks[num_segments:], strict=True)),
+        largest=_largest(entering),
         is_complete=all(t.is_complete for option in options for t in option),
     )
+
+
+def _largest(products: FloatArray) -> IntArray:
+    """Columns that no other column matches or exceeds in every row; the first of equals."""
+    kept: list[int] = []
+    for column in np.lexsort(products)[::-1] if len(products) else [0]:
+        mine = products[:, column : column + 1]
+        if not kept or not (products[:, kept] >= mine).all(axis=0).any():
+            kept = [k for k in kept if not (mine[:, 0] >= products[:, k]).all()]
+            kept.append(int(column))
+    return np.array(sorted(kept), dtype=np.intp)
 
 
 def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
@@ -102,7 +118,13 @@ def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
 
 
 def relaxed_bounds(
-    tables: Tables, scorer: Scorer, pattern: Pattern, menu: Menu, rows: IntArray, outer: Traffic
+    tables: Tables,
+    scorer: Scorer,
+    pattern: Pattern,
+    menu: Menu,
+    rows: IntArray,
+    classes: IntArray,
+    outer: Traffic,
 ) -> FloatArray:
     """Bounds on the score of each (spread, class of tilings), [rows, classes].
 
@@ -112,6 +134,7 @@ def relaxed_bounds(
         pattern: Which levels keep which tensors.
         menu: The inner tilings.
         rows: Spreads of interest.
+        classes: Classes of interest.
         outer: Least traffic of the outermost segment.
     """
     problem = tables.problem
@@ -121,7 +144,7 @@ def relaxed_bounds(
         [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances],
         tables.steps[rows, None],
     )
-    relaxed = _Relaxed(tables, menu, rows)
+    relaxed = _Relaxed(tables, menu, rows, classes)
     for info in problem.tensors:
         inner = [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]
         parent = pattern.parent(problem, info.idx, 0)
@@ -130,7 +153,7 @@ def relaxed_bounds(
             total = total.plus(_column(direct, rows))
             continue
         total = total.plus(relaxed.kept(info.idx, parent, inner))
-    shape = (len(rows), len(menu.members))
+    shape = (len(rows), len(classes))
     return np.broadcast_to(np.asarray(scorer.score(total)), shape)
 
 
@@ -144,11 +167,12 @@ def _column(traffic: Traffic, rows: IntArray) -> Traffic:
 class _Relaxed:
     """Least traffic of tensors kept below a fan-out, over (spread, class of tilings)."""
 
-    def __init__(self, tables: Tables, menu: Menu, rows: IntArray) -> None:
+    def __init__(self, tables: Tables, menu: Menu, rows: IntArray, classes: IntArray) -> None:
         self.tables = tables
         self.problem = tables.problem
         self.menu = menu
         self.rows = rows
+        self.classes = classes
         self.groups = dim_classes(self.problem)
         self.sizes = [float(math.prod(self.problem.sizes[d] for d in dims)) for dims in self.groups]
 
@@ -203,9 +227,9 @@ class _Relaxed:
         for group, dims in enumerate(self.groups):
             if dims[0] in related:
                 continue
-            extent: FloatArray = menu.at[tensor, level][group][None]
+            extent: FloatArray = menu.at[tensor, level][group][None, self.classes]
             for inside in range(problem.num_fanouts, segment, -1):
-                extent = extent * menu.tops[inside - 1][group][None] * self.spread(inside - 1, group, "every")
+                extent = extent * menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
             if shared is not None:
                 for between in range(segment, outer, -1):
                     kind = "reduction" if shared else "multicast"

@@ -122,7 +122,8 @@ class OuterSegment:
         unique, inverse = np.unique(below, return_inverse=True)
         lists = [self.options(chain, dim, int(extent)) for extent in unique]
         most = max(options.shape[1] for options in lists)
-        padded = np.stack([np.pad(o, ((0, 0), (0, most - o.shape[1])), mode="edge") for o in lists], axis=1)
+        places = np.arange(most)
+        padded = np.stack([o[:, np.minimum(places, o.shape[1] - 1)] for o in lists], axis=1)
         return padded[:, inverse.reshape(-1)]
 
     def _chosen_by_capacity(self, chain: int, counts: Sequence[int]) -> int | None:

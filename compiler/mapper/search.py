@@ -17,15 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .inner import Frame, Pattern, Site, charge, inner_traffic, make_frame
+from .menu import Menu, joined, make_menu, num_of, relaxed_bounds, rows_of
 from .objective import Scorer, Traffic
 from .outer import OuterSegment, outer_segment
-from .menu import Menu, joined, make_menu, num_of, relaxed_bounds, rows_of
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, Problem
-from .spatial import SpreadTable, spread_table
+from .spatial import spread_table
 
 SPREAD_LIMIT = 400_000
 TILING_LIMIT = 400_000
+FIRST_PAIRS = 500
 FIRST_CELLS = 2_000
 CELLS = 100_000
 """Candidates evaluated together: few at first, until there is something good to compare with."""
@@ -341,13 +342,39 @@ class Search:
         menu = self.tables.inner(pattern)
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         self.outcome.num_covered += len(bounds) * menu.num
-        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, outer)
-        pairs = np.nonzero(tighter < self.limit)
-        scores = tighter[pairs]
-        order = np.argsort(scores, kind="stable")
-        rows, classes, scores = rows[pairs[0][order]], pairs[1][order], scores[order]
+        coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer)
+        rows = rows[coarse.min(axis=1) < self.limit]
+        every_class = np.arange(len(menu.members))
+        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, every_class, outer)
+        left = np.flatnonzero(tighter < self.limit)
+        scores = tighter.reshape(-1)
+        num, cells = FIRST_PAIRS, FIRST_CELLS
+        while len(left):
+            if len(left) > num:
+                left = left[np.argpartition(scores[left], num)]
+            batch, left = left[:num], left[num:]
+            batch = batch[np.argsort(scores[batch], kind="stable")]
+            r_idx, classes = np.divmod(batch, tighter.shape[1])
+            open_bound = self._search_batch(pattern, rows[r_idx], classes, scores[batch], menu, outer, cells)
+            if open_bound < np.inf:
+                return open_bound
+            left = left[scores[left] < self.limit]
+            num, cells = num * 8, CELLS
+        return np.inf
+
+    def _search_batch(
+        self,
+        pattern: Pattern,
+        rows: IntArray,
+        classes: IntArray,
+        scores: FloatArray,
+        menu: Menu,
+        outer: Traffic,
+        cells: int,
+    ) -> float:
+        """Searches some (spread, class of tilings), best bound first, a limited number of tilings at a time."""
         ends = np.cumsum(menu.class_sizes[classes])
-        low, cells = 0, FIRST_CELLS
+        low = 0
         while low < len(rows) and scores[low] < self.limit:
             if time.perf_counter() > self.deadline:
                 self.outcome.is_complete = False
@@ -364,7 +391,8 @@ class Search:
         self, pattern: Pattern, rows: IntArray, classes: IntArray, menu: Menu, outer: Traffic
     ) -> float:
         """Evaluates all inner tilings of some (spread, class of tilings), then completes the promising ones outward."""
-        fit = np.array([self.tables.spread.packing(int(row)) is not None for row in rows])
+        unique, inverse = np.unique(rows, return_inverse=True)
+        fit = np.array([self.tables.spread.packing(int(row)) is not None for row in unique])[inverse]
         rows, classes = rows[fit], classes[fit]
         if not len(rows):
             return np.inf
