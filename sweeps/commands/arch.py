@@ -39,6 +39,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 
 @app.command(
+    short_help="Check files; print every fault with its place.",
     help="Check architecture and system files; print every fault with its place and exit with 2 if there is one.",
     epilog=examples("tileloom arch check ref16", "tileloom arch check eyeriss_v1 h100_sxm --json"),
 )
@@ -77,6 +78,7 @@ def check(
 
 
 @app.command(
+    short_help="Print an architecture and draw its hierarchy.",
     help="Show one architecture as a table and draw its hierarchy as PNG and SVG, with the numbers as CSV.",
     epilog=examples(
         "tileloom arch show ref16 --output results/ref16",
@@ -118,6 +120,7 @@ def show(
 
 @app.command(
     name="list",
+    short_help="List the presets.",
     help="List the presets that come with the package.",
     epilog=examples("tileloom arch list", "tileloom arch list --json"),
 )
@@ -135,6 +138,7 @@ def list_(context: typer.Context, as_json: JsonOption = False) -> None:
 
 
 @app.command(
+    short_help="Print the JSON Schema of architecture files.",
     help="Print the JSON Schema of architecture files, for editors that complete and check while one types.",
     epilog=examples("tileloom arch schema", "tileloom arch schema --output results/arch.schema.json"),
 )
@@ -161,6 +165,7 @@ def schema(
 
 
 @app.command(
+    short_help="Print the fields in which two architectures differ.",
     help="Print the fields in which two architectures differ, by dotted path, with both values.",
     epilog=examples("tileloom arch diff h100_sxm h200_sxm", "tileloom arch diff tpe_8x8 tpe_16x16 --json"),
 )
@@ -187,7 +192,7 @@ def diff(
     elif shown:
         terminal.table(difference_table(left, right, shown))
     else:
-        terminal.line(f"{left} and {right} do not differ{'' if show_all else ' in anything that a model reads'}")
+        terminal.line(f"{left} and {right} do not differ{' in anything that a model reads' if found else ''}")
     if num_hidden := len(found) - len(shown):
         terminal.note(
             f"{number_text(num_hidden, 'difference')} in sources, notes and descriptions not shown; see --all"
