@@ -112,17 +112,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+
+    Terminal().line(f"{PROGRAM} {version(PROGRAM)}")
+    raise typer.Exit
+
+
 def _root(
     context: typer.Context,
     quiet: Annotated[bool, typer.Option(*QUIET_FLAGS, help="Print the answer and errors only.")] = False,
     verbose: Annotated[int, typer.Option(*VERBOSE_FLAGS, count=True, help="Say more; twice for most.")] = 0,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and stop.")
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed_version
-
-        Terminal().line(f"{PROGRAM} {installed_version(PROGRAM)}")
-        raise typer.Exit
+    del version  # its callback has ended the program
     context.obj = Terminal(verbosity=-1 if quiet else verbose)
 
 

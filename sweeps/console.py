@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import typer
     from rich.console import Console
     from rich.table import Table
 
+JSON_WIDTH = 110
 FREE_WIDTH = 10_000  # a table that goes to a file or a pipe is never folded
 
 
@@ -38,7 +40,7 @@ class Terminal:
 
     def json(self, value: object) -> None:
         """Print the answer as JSON; equal values give equal bytes."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(json_text(value) + "\n")
 
     def table(self, table: Table) -> None:
         """Print a table of the answer."""
@@ -71,6 +73,27 @@ class Terminal:
         from rich.text import Text
 
         _console(to_stderr=True).print(Text.assemble((f"{tag}: ", style), text), soft_wrap=True)
+
+
+def json_text(value: object, depth: int = 0) -> str:
+    """JSON for people and programs: whatever fits stands on one line.
+
+    Args:
+        value: Maps, sequences and scalars; numbers must be finite.
+        depth: Levels of indentation around it.
+    """
+    short = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if len(short) + 2 * depth <= JSON_WIDTH or not isinstance(value, dict | list | tuple):
+        return short
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        items = [f"{json.dumps(key, ensure_ascii=False)}: {json_text(v, depth + 1)}" for key, v in fields.items()]
+        left, right = "{}"
+    else:
+        items = [json_text(item, depth + 1) for item in cast("Sequence[object]", value)]
+        left, right = "[]"
+    inner = f",\n{'  ' * (depth + 1)}".join(items)
+    return f"{left}\n{'  ' * (depth + 1)}{inner}\n{'  ' * depth}{right}"
 
 
 def examples(*commands: str) -> str:
