@@ -130,6 +130,20 @@ class Memory(Spec):
         serialization_alias="min_transfer",
         description="Least bytes of one access; shorter ones are rounded up.",
     )
+    keeps_tiles: Flag = Field(
+        default=True,
+        description=(
+            "A tile that the next step needs again stays; false when every step of the loops above moves its tiles anew. "
+            "Only the detailed latency looks at it."
+        ),
+    )
+    skips_holes: Flag = Field(
+        default=True,
+        description=(
+            "Moving a tile leaves out what a strided window jumps over; false when whole boxes are moved. "
+            "Only the detailed latency looks at it."
+        ),
+    )
     technology: DramTechnology | None = Field(
         default=None,
         validation_alias="dram",
@@ -287,6 +301,19 @@ class Compute(Spec):
     )
     preload: Literal["exposed", "shadowed"] = Field(
         default="exposed", description="Loading the stationary tensor stops the array, or hides in shadow registers."
+    )
+    instruction_steps: Count | None = Field(
+        default=None,
+        description="Most steps that one instruction to the PE array covers; a whole pass when left out.",
+    )
+    min_instruction_cycles: Cycles = Field(
+        default=1,
+        validation_alias="min_instruction",
+        serialization_alias="min_instruction",
+        description="Least cycles between the starts of two instructions.",
+    )
+    max_in_flight: Count | None = Field(
+        default=None, description="Instructions that may be in the PE array at once; no limit when left out."
     )
     vector_lanes: NumOrZero = Field(
         default=0, description="Element-wise operations per cycle of the whole chip; 0 when it has no vector unit."
