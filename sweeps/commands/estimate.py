@@ -1,0 +1,195 @@
+"""`tileloom estimate`: price one workload on one architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..cli import ExitCode
+from ..console import Terminal, examples
+
+if TYPE_CHECKING:
+    from ...archdsl import Infeasible, SpatialArch, Workload
+    from ..document import EstimateDocument
+    from ..estimation import Estimated, EstimateOptions
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class ConventionName(StrEnum):
+    """Counting conventions, as `models.CONVENTIONS` has them; named here so that the help needs no model."""
+
+    TILELOOM = "tileloom"
+    ACCELFORGE = "accelforge"
+    ZIGZAG = "zigzag"
+    TIMELOOP = "timeloop"
+
+
+class FidelityName(StrEnum):
+    """Fidelities of the latency model."""
+
+    THROUGHPUT = "throughput"
+    DETAILED = "detailed"
+
+
+@app.command(
+    name="estimate",
+    help="Price one workload on one architecture: cycles, energy, area and what limits each op.\n\n"
+    "WORKLOAD is an ONNX file, `onnx:resnet50` and others that the onnx package ships, `transformer_block`, "
+    "or one op such as `gemm:M=512,N=512,K=512,bits=8`. Ops without a given mapping are searched.",
+    epilog=examples(
+        "tileloom estimate gemm:M=512,N=512,K=512,bits=8 --arch ref16",
+        "tileloom estimate conv:B=1,K=64,C=64,OY=56,OX=56,FY=3,FX=3,bits=8 --arch ref16 --objective latency --json",
+    ),
+)
+def estimate(
+    context: typer.Context,
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="A network or one op.", show_default=False)],
+    arch: Annotated[str, typer.Option("--arch", metavar="ARCH", help="An architecture file, or a preset's name.")],
+    mapping: Annotated[Path | None, typer.Option("--mapping", metavar="FILE", help="Mappings to use.")] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            "--objective",
+            metavar="OBJECTIVE",
+            help="What the search minimises: energy, latency, edp, main_memory_bytes, or a weighted set such as "
+            "energy=2,latency=1.",
+        ),
+    ] = "energy",
+    convention: Annotated[
+        ConventionName, typer.Option("--convention", help="How accesses are counted where published tools differ.")
+    ] = ConventionName.TILELOOM,
+    fidelity: Annotated[
+        FidelityName, typer.Option("--fidelity", help="Latency: maximum over components, or with fill and drain.")
+    ] = FidelityName.THROUGHPUT,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=VALUE", help="Size of a dim that the network leaves open. Repeatable."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at nodes that cannot be modelled.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Override a field of the architecture, e.g. hierarchy.scratchpad.capacity='64 KiB'. Repeatable.",
+        ),
+    ] = None,
+    save_mapping: Annotated[
+        Path | None, typer.Option("--save-mapping", metavar="FILE", help="Write the mappings, for use as --mapping.")
+    ] = None,
+    roofline: Annotated[
+        Path | None,
+        typer.Option("--roofline", metavar="DIR", help="Print the roofline; draw it and the breakdown into DIR."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON from which every total follows.")] = False,
+) -> None:
+    """Load, map, estimate, and print."""
+    from ...archdsl import InfeasibleError, load_mapping_file
+    from ...compiler import load_workload
+    from ..estimation import EstimateOptions
+
+    terminal = Terminal.of(context)
+    chip = _load_arch(arch, overrides)
+    network = load_workload(workload, _sizes(shapes), strict)
+    options = EstimateOptions(
+        objective=objective,
+        convention=convention.value,
+        fidelity=fidelity.value,
+        mappings=None if mapping is None else load_mapping_file(mapping),
+    )
+    try:
+        found = _estimate(terminal, network, chip, options)
+    except InfeasibleError as error:
+        _say_infeasible(terminal, error.infeasible, as_json=as_json)
+        raise typer.Exit(ExitCode.INFEASIBLE) from error
+    _print(terminal, found.document, as_json=as_json)
+    if roofline is not None:
+        _draw(terminal, found.document, roofline, as_json=as_json)
+    if save_mapping is not None:
+        _save(terminal, found, save_mapping)
+
+
+def _load_arch(arch: str, overrides: Sequence[str] | None) -> SpatialArch:
+    from ...archdsl import ModelError, SpatialArch, load_arch
+    from .arch import parse_overrides
+
+    found = load_arch(arch, parse_overrides(overrides))
+    if not isinstance(found, SpatialArch):
+        raise ModelError(f"{found.name} is of kind {found.kind}; only kind spatial can be estimated")
+    return found
+
+
+def _sizes(shapes: Sequence[str] | None) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for text in shapes or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name or not (value.isascii() and value.isdigit()) or int(value) < 1:
+            raise typer.BadParameter(
+                f"'{text}' is not NAME=VALUE with a whole number of at least 1, e.g. batch=1", param_hint="'--shape'"
+            )
+        if name in sizes:
+            raise typer.BadParameter(f"'{name}' is given twice", param_hint="'--shape'")
+        sizes[name] = int(value)
+    return sizes
+
+
+def _estimate(terminal: Terminal, network: Workload, chip: SpatialArch, options: EstimateOptions) -> Estimated:
+    from ..estimation import estimate_workload
+
+    return estimate_workload(network, chip, options, on_op=lambda op: terminal.detail(f"{op.name}: mapping"))
+
+
+def _say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from ..document import SCHEMA_VERSION
+
+    if as_json:
+        terminal.json({"schema_version": SCHEMA_VERSION, "infeasible": asdict(infeasible)})
+    else:
+        terminal.line(f"infeasible: {infeasible}")
+
+
+def _print(terminal: Terminal, document: EstimateDocument, *, as_json: bool) -> None:
+    from ..estimate_views import left_out_lines, ops_table, total_lines, unmodelled_line
+
+    if as_json:
+        terminal.json(document)
+    else:
+        terminal.table(ops_table(document))
+        terminal.line("")
+        for line in total_lines(document):
+            terminal.line(line)
+    for line in left_out_lines(document):
+        terminal.note(f"note: {line}")
+    if warning := unmodelled_line(document):
+        terminal.warn(warning)
+    for node in document["unmodelled"]:
+        terminal.detail(f"not modelled: {node['name']} ({node['kind']}): {node['reason']}")
+
+
+def _draw(terminal: Terminal, document: EstimateDocument, folder: Path, *, as_json: bool) -> None:
+    from ..estimate_views import roofline_table
+    from ..plots import plot_estimate, roofline_of
+    from ..version import code_version
+
+    commit = code_version()
+    roofline = roofline_of(document, commit=commit)
+    if not as_json:
+        terminal.line("")
+        terminal.table(roofline_table(roofline))
+    for files in plot_estimate(document, folder, commit=commit):
+        for path in (files.png, files.svg, files.csv):
+            terminal.note(f"wrote {path}")
+
+
+def _save(terminal: Terminal, found: Estimated, path: Path) -> None:
+    from ...archdsl import dump_mappings
+
+    path.write_text(dump_mappings(found.mappings), encoding="utf-8")
+    terminal.note(f"wrote {path}")

@@ -1,0 +1,173 @@
+"""Price one workload on one architecture: map what has no mapping, estimate every op, add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..archdsl import (
+    ANY_OP,
+    Infeasible,
+    InfeasibleError,
+    Mapping,
+    MappingError,
+    MappingFile,
+    ModelError,
+    Op,
+    SpatialArch,
+    VectorOp,
+    Workload,
+    WorkloadError,
+    check_mapping,
+    nearest_hint,
+)
+from ..compiler import map_op
+from ..models import ArchNumbers, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
+from .document import EstimateDocument, Proof, estimate_document
+
+Fidelity = Literal["throughput", "detailed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateOptions:
+    """How ops are mapped and counted.
+
+    Attributes:
+        objective: What the mapper minimises for every op.
+        convention: Name of the counting convention.
+        fidelity: Fidelity of the latency model.
+        mappings: Given mappings; ops that they do not name are searched. None searches all.
+    """
+
+    objective: str = "energy"
+    convention: str = "tileloom"
+    fidelity: Fidelity = "throughput"
+    mappings: MappingFile | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """An estimate and the mappings that it holds for.
+
+    Attributes:
+        document: The estimate.
+        mappings: By op name, vector work left out.
+    """
+
+    document: EstimateDocument
+    mappings: dict[str, Mapping]
+
+
+def merge_equal_ops(workload: Workload) -> tuple[Op | VectorOp, ...]:
+    """Ops in execution order, those of one shape joined into the first, which then counts for all.
+
+    The joined op keeps the first's name; its nodes are everybody's.
+    """
+    merged: dict[object, Op | VectorOp] = {}
+    for op in workload.ops:
+        key = _shape_of(op)
+        first = merged.get(key)
+        if first is None:
+            merged[key] = op
+        else:
+            merged[key] = replace(first, count=first.count + op.count, nodes=(*first.nodes, *op.nodes))
+    return tuple(merged.values())
+
+
+def _shape_of(op: Op | VectorOp) -> object:
+    """Equal for ops that cost the same: names, of vector work's tensors too, do not count."""
+    if isinstance(op, Op):
+        return replace(op, name="", count=1, nodes=())
+    reads, writes = (tuple(("", amount) for _, amount in moved) for moved in (op.read_bytes, op.write_bytes))
+    return replace(op, name="", count=1, nodes=(), read_bytes=reads, write_bytes=writes)
+
+
+def estimate_workload(
+    workload: Workload,
+    arch: SpatialArch,
+    options: EstimateOptions,
+    *,
+    on_op: Callable[[Op | VectorOp], None] = lambda _: None,
+) -> Estimated:
+    """Estimate a workload on an architecture.
+
+    Args:
+        workload: The workload.
+        arch: The architecture.
+        options: How ops are mapped and counted.
+        on_op: Is told each op before it is mapped.
+
+    Raises:
+        InfeasibleError: An op has no legal mapping.
+        MappingError: A given mapping is illegal, or names an op that the workload lacks.
+        ModelError: The architecture cannot run an op.
+        WorkloadError: The workload has no ops.
+    """
+    ops = merge_equal_ops(workload)
+    if not ops:
+        raise WorkloadError(f"{workload.name}: nothing in it can be modelled, so there is nothing to estimate")
+    numbers = resolve(arch)
+    given = _given_mappings(options.mappings, ops, arch)
+    estimates: list[tuple[OpEstimate, int]] = []
+    proofs: dict[str, Proof] = {}
+    for op in ops:
+        on_op(op)
+        try:
+            if isinstance(op, VectorOp):
+                estimate = estimate_vector_op(op, arch, numbers=numbers)
+            elif op.name in given:
+                estimate = _estimate(op, given[op.name], arch, options, numbers)
+            else:
+                estimate, proofs[op.name] = _search(op, arch, options, numbers)
+        except ModelError as error:
+            raise ModelError(f"{op.name} ({op.kind}, {op.datatype}): {error}") from error
+        estimates.append((estimate, op.count))
+    document = estimate_document(
+        estimate_network(workload.name, estimates, arch, numbers=numbers),
+        workload,
+        arch.name,
+        numbers,
+        convention=options.convention,
+        fidelity=options.fidelity,
+        objective=options.objective if proofs else None,
+        proofs=proofs,
+    )
+    mappings = {e.op.name: e.mapping for e, _ in estimates if e.mapping is not None}
+    return Estimated(document=document, mappings=mappings)
+
+
+def _search(op: Op, arch: SpatialArch, options: EstimateOptions, numbers: ArchNumbers) -> tuple[OpEstimate, Proof]:
+    found = map_op(op, arch, options.objective, convention=options.convention, fidelity=options.fidelity)
+    if isinstance(found, Infeasible):
+        raise InfeasibleError(found)
+    estimate = _estimate(op, found.mapping, arch, options, numbers)
+    return estimate, Proof(proved_optimal=found.proved_optimal, gap=found.gap)
+
+
+def _estimate(
+    op: Op, mapping: Mapping, arch: SpatialArch, options: EstimateOptions, numbers: ArchNumbers
+) -> OpEstimate:
+    return estimate_op(op, mapping, arch, convention=options.convention, fidelity=options.fidelity, numbers=numbers)
+
+
+def _given_mappings(file: MappingFile | None, ops: Sequence[Op | VectorOp], arch: SpatialArch) -> dict[str, Mapping]:
+    """The given mapping of every op that has one, all of them legal."""
+    if file is None:
+        return {}
+    mac_ops = [op for op in ops if isinstance(op, Op)]
+    names = {op.name for op in mac_ops}
+    unknown = [name for name in file.mappings if name != ANY_OP and name not in names]
+    if unknown:
+        hints = (f"'{name}'{nearest_hint(name, sorted(names))}" for name in unknown)
+        raise MappingError(f"the mapping file names ops that the workload lacks: {'; '.join(hints)}")
+    keys = {op.name: op.name if op.name in file.mappings else ANY_OP for op in mac_ops}
+    chosen = {op: file.mappings[keys[op.name]] for op in mac_ops if keys[op.name] in file.mappings}
+    diagnostics = [
+        file.diagnostic(keys[op.name], fault.node_idx, f"{op.name} on {arch.name}: {fault.message}")
+        for op, mapping in chosen.items()
+        for fault in check_mapping(mapping, op, arch)
+    ]
+    if diagnostics:
+        raise MappingError("", dict.fromkeys(diagnostics))
+    return {op.name: mapping for op, mapping in chosen.items()}
