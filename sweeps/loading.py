@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ..archdsl import (
 )
 from ..archdsl.validation import find, locate, nearest_hint, validate_tree
 from ..archdsl.yamlio import read_yaml
-from ..archdsl.yamltree import Document, YamlScalar
+from ..archdsl.yamltree import Document, YamlList, YamlMap, YamlScalar, YamlTree
 from .constraints import Constraint, ConstraintError, parse_constraint
 from .objectives import METRIC_NAMES
 from .space import Axis, Space, read_space
@@ -29,6 +29,7 @@ from .store import InputValue
 from .terms import arch_paths, arch_term, has_path, named_path
 
 ARCH_SUFFIXES = (".yaml", ".yml")
+ONNX_SUFFIX = ".onnx"
 LoadWorkload = Callable[[str, Mapping[str, int]], Workload]
 """Loads a workload from a path, notation or preset, with sizes for its dynamic dims."""
 
@@ -78,7 +79,7 @@ def load_sweep(path: Path, load_workload: LoadWorkload) -> Sweep:
     if base is not None:
         checker.check_space(space, *base)
         checker.check_constraints(constraints, space, base[1])
-    workloads = checker.load_workloads(spec.workloads if spec else (), load_workload)
+    workloads = checker.load_workloads(load_workload)
     if faults or spec is None or base is None:
         raise SweepError("", sorted(faults, key=lambda d: (d.file != document.source.name, d.file, d.line, d.column)))
     return Sweep(
@@ -123,8 +124,7 @@ class _Checker:
     def parse_constraints(self) -> dict[int, Constraint]:
         """The constraints that parse, by index."""
         parsed: dict[int, Constraint] = {}
-        constraints = find(self.document.root, ("constraints",))
-        for idx in range(len(getattr(constraints, "items", ()))):
+        for idx in range(_num_items(self.document.root, "constraints")):
             node = find(self.document.root, ("constraints", idx))
             if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
                 continue  # validation has reported it
@@ -166,17 +166,26 @@ class _Checker:
                     message = fault.message if is_listed else f"{value}: {fault.message}"
                     self.faults.append(place.diagnostic(f"space.{axis.path}", message))
 
-    def load_workloads(self, entries: Sequence[WorkloadEntry], load_workload: LoadWorkload) -> list[Workload]:
-        """The workloads that load."""
+    def load_workloads(self, load_workload: LoadWorkload) -> list[Workload]:
+        """The workloads that load; entries that are themselves faulty have been reported."""
         workloads: list[Workload] = []
-        for idx, entry in enumerate(entries):
-            local = self.folder / entry.workload
+        for idx in range(_num_items(self.document.root, "workloads")):
+            node = find(self.document.root, ("workloads", idx))
+            entry = _entry(node)
+            if node is None or entry is None:
+                continue
             try:
-                workloads.append(load_workload(str(local) if local.is_file() else entry.workload, entry.shapes))
+                workloads.append(load_workload(self._workload_name(entry.workload), entry.shapes))
             except ToolkitError as err:
                 place = locate(self.document.root, ("workloads", idx, "workload"))
-                self.faults.append(place.diagnostic(f"workloads.{idx}", str(err).partition("\n")[0]))
+                message = err.diagnostics[0].message if err.diagnostics else str(err).partition("\n")[0]
+                self.faults.append(place.diagnostic(f"workloads.{idx}", f"{entry.workload}: {message}"))
         return workloads
+
+    def _workload_name(self, text: str) -> str:
+        """A workload's name, with the path of a file that lies relative to the specification made full."""
+        stem, suffix, options = text.partition(ONNX_SUFFIX)
+        return f"{self.folder / stem}{suffix}{options}" if suffix else text
 
     def _constraint_fault(self, idx: int, offset: int, message: str) -> None:
         node = find(self.document.root, ("constraints", idx))
@@ -184,6 +193,18 @@ class _Checker:
         place = node.place
         column = place.column + node.indent + offset
         self.faults.append(type(place)(place.source, place.line, column).diagnostic(f"constraints.{idx}", message))
+
+
+def _num_items(root: YamlTree, section: str) -> int:
+    node = find(root, (section,))
+    return len(node.items) if isinstance(node, YamlList) else 0
+
+
+def _entry(node: YamlTree | None) -> WorkloadEntry | None:
+    """A workload's entry when it is valid by itself."""
+    if isinstance(node, YamlScalar) and isinstance(node.value, str) and node.value:
+        return WorkloadEntry(workload=node.value)
+    return validate_tree(node, WorkloadEntry)[0] if isinstance(node, YamlMap) else None
 
 
 def _value_faults(tree: DescriptionTree, space: Space, axis_idx: int, value_idx: int) -> tuple[Diagnostic, ...]:

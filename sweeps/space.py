@@ -189,7 +189,7 @@ class _AxisReader:
         if factor is None or factor <= 1:
             self.fault(tree.place, "'factor' must be a number above 1", "factor")
             return []
-        if not self._is_positive(tree, low):
+        if not self._is_positive(low):
             return []
         count = int(math.log(float(top / low.amount)) / math.log(float(factor)) + 1e-9) + 2
         if not self._is_count_fine(tree, count, "factor"):
@@ -202,16 +202,16 @@ class _AxisReader:
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             self.fault(tree.place, "'log_steps' must be a whole number of values, at least 2", "log_steps")
             return []
-        if not self._is_count_fine(tree, count, "log_steps") or not self._is_positive(tree, low):
+        if not self._is_count_fine(tree, count, "log_steps") or not self._is_positive(low):
             return []
         is_whole = low.amount == low.amount.to_integral_value() and top == top.to_integral_value()
         ratio = top / low.amount
         inner = [low.rounded(low.amount * ratio ** (Decimal(i) / (count - 1)), is_whole) for i in range(1, count - 1)]
         return [low.amount, *inner, top]
 
-    def _is_positive(self, tree: YamlTree, low: _Amount) -> bool:
+    def _is_positive(self, low: _Amount) -> bool:
         if low.amount <= 0:
-            self.fault(tree.place, "a logarithmic range must start above 0")
+            self.fault(low.place, "a logarithmic range must start above 0", "from")
         return low.amount > 0
 
     def _is_count_fine(self, tree: YamlTree, count: int, field: str) -> bool:
@@ -222,12 +222,14 @@ class _AxisReader:
     def _amount(self, tree: YamlTree, field: str) -> _Amount | None:
         number = _decimal(tree)
         if number is not None:
-            return _Amount(number, "", Decimal(1), isinstance(getattr(tree, "value", None), int))
+            return _Amount(number, "", Decimal(1), isinstance(getattr(tree, "value", None), int), tree.place)
         if isinstance(tree, YamlScalar) and isinstance(tree.value, str):
             quantity = parse_quantity(tree.value)
             if quantity is not None:
                 is_whole = quantity.dimension.is_whole
-                return _Amount(quantity.amount, quantity.unit, quantity.scale, is_whole, quantity.canonical_unit)
+                return _Amount(
+                    quantity.amount, quantity.unit, quantity.scale, is_whole, tree.place, quantity.canonical_unit
+                )
             unit = tree.value.strip().rpartition(" ")[2].lstrip("0123456789.")
             self.fault(
                 tree.place,
@@ -248,6 +250,7 @@ class _Amount:
         unit: The written unit; empty for a bare number.
         scale: Canonical units in one written unit.
         is_int: Whether values are whole numbers of canonical units.
+        place: Where it stands.
         kind: The canonical unit.
     """
 
@@ -255,6 +258,7 @@ class _Amount:
     unit: str
     scale: Decimal
     is_int: bool
+    place: Place
     kind: str = ""
 
     @property

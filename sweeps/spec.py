@@ -31,7 +31,7 @@ class WorkloadEntry(Spec):
 
     workload: str = Field(
         min_length=1,
-        description="ONNX file (relative to the sweep file), notation such as `gemm:M=512,N=512,K=512,bits=8`, or `preset:NAME`.",
+        description="ONNX file (relative to the sweep file), notation such as `gemm:M=512,N=512,K=512,bits=8`, `onnx:NAME` or `preset:NAME`.",
     )
     name: Name | None = Field(default=None, description="Name in results; made from the workload when left out.")
     shapes: dict[str, Annotated[int, Field(ge=1)]] = Field(
@@ -125,13 +125,12 @@ class SweepSpec(Spec):
 
 def default_name(workload: str) -> str:
     """Name of a workload that was given none: a file's stem, a preset's name, or the notation itself."""
-    head, colon, rest = workload.partition(":")
-    if colon and head == "preset":
-        return rest
-    if colon and "=" in rest:
+    for prefix in ("preset:", "onnx:"):
+        if workload.startswith(prefix):
+            return workload.removeprefix(prefix)
+    if "=" in workload:
         return workload
-    stem = workload.replace("\\", "/").rpartition("/")[2]
-    return stem.removesuffix(".onnx") or workload
+    return workload.replace("\\", "/").rpartition("/")[2].removesuffix(".onnx") or workload
 
 
 def _repeats(

@@ -296,7 +296,7 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
 
 def store_error(path: Path, err: sqlite3.Error) -> SweepError:
     """What a database error means to the user."""
-    text = str(err)
+    text = " ".join(str(err).split())
     if "not a database" in text or "malformed" in text or "disk image" in text:
         return SweepError(
             f"{path}: the store is damaged ({text}); move it away and run the sweep again, "

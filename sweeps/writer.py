@@ -33,6 +33,7 @@ from .store import (
 )
 
 LOCK_NAME: Final = "sweep.lock"
+BUSY_TIMEOUT_S: Final = 10.0
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE points (idx INTEGER PRIMARY KEY, id TEXT NOT NULL, inputs TEXT NOT NULL, terms TEXT NOT NULL);
@@ -132,7 +133,7 @@ def open_for_writing(directory: Path, name: str) -> Generator[SweepWriter]:
     with _locked(directory):
         connection: sqlite3.Connection | None = None
         try:
-            connection = sqlite3.connect(path, timeout=10.0)
+            connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
             writer = _prepare(connection, path, name)
         except sqlite3.Error as err:
             if connection is not None:

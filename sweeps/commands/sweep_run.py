@@ -16,6 +16,7 @@ from ..console import Terminal
 if TYPE_CHECKING:
     from ..dry_run import DryRun
     from ..engine import MakeExecutor, RunSummary
+    from ..evaluation import Evaluator
     from ..execution import Executor, WorkContext
     from ..loading import Sweep
     from ..store import SweepResults
@@ -55,8 +56,8 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Run what has no result yet."""
-    from ..evaluation import evaluate_group
-    from ..loading import load_sweep, load_workload
+    from ...compiler import load_workload
+    from ..loading import load_sweep
 
     terminal = Terminal.of(context)
     if address is not None and executor is not ExecutorName.RAY:
@@ -68,7 +69,7 @@ def run(
     if dry_run:
         from ..dry_run import dry_run as find_out
 
-        found = find_out(sweep, directory, evaluate_group, num_workers=num_workers, retry_failed=retry_failed)
+        found = find_out(sweep, directory, mapping_evaluator(), num_workers=num_workers, retry_failed=retry_failed)
         _show_dry_run(terminal, sweep, directory, found, as_json)
         return
     make_executor = _ray_executor(jobs, address) if executor is ExecutorName.RAY else _local_executor(num_workers)
@@ -76,6 +77,13 @@ def run(
     code = finish(terminal, directory, summary, has_plots=has_plots, as_json=as_json)
     if code is not ExitCode.DONE:
         raise typer.Exit(code)
+
+
+def mapping_evaluator() -> Evaluator:
+    """What prices design points: the mapper."""
+    from ..mapped import evaluate_group
+
+    return evaluate_group
 
 
 def _local_executor(num_workers: int) -> MakeExecutor:
@@ -105,12 +113,11 @@ def _run(
     terminal: Terminal, sweep: Sweep, directory: Path, make_executor: MakeExecutor, retry_failed: bool
 ) -> RunSummary:
     from ..engine import run_sweep
-    from ..evaluation import evaluate_group
     from ..progress import SilentProgress, StderrProgress
 
     progress = SilentProgress() if terminal.verbosity < 0 else StderrProgress(sys.stderr.isatty())
     try:
-        return run_sweep(sweep, directory, evaluate_group, make_executor, progress, retry_failed=retry_failed)
+        return run_sweep(sweep, directory, mapping_evaluator(), make_executor, progress, retry_failed=retry_failed)
     finally:
         progress.finish()
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
-from tileloom.archdsl import Arch
+
+from tileloom.archdsl import Arch, Workload
 from tileloom.sweeps.dry_run import Reason, dry_run
-from tileloom.sweeps.evaluation import failed_result
+from tileloom.sweeps.evaluation import DesignPoint, Evaluator, PointResult, failed_result
+from tileloom.sweeps.spec import MappingOptions
 from tileloom.sweeps.store import PointStatus, SweepResults
 
 from .fake_evaluator import fake_evaluate, fake_evaluate_list
 from .sweep_case import SPEC, export, load, logged, run
+
+
+def alone(arch: Arch) -> str:
+    """A group for each architecture."""
+    return arch.model_dump_json()
+
+
+def one_group(arch: Arch) -> int:
+    """One group for all architectures."""
+    return 0
 
 
 @pytest.fixture
@@ -89,15 +104,8 @@ def test_constraint_on_inputs_keeps_points_from_running(tmp_path: Path, log: Pat
 
 
 @pytest.mark.parametrize("evaluator", [fake_evaluate, fake_evaluate_list])
-def test_failed_point_keeps_its_error_and_spoils_no_other(tmp_path: Path, evaluator: object) -> None:
+def test_failed_point_keeps_its_error_and_spoils_no_other(tmp_path: Path, evaluator: Evaluator) -> None:
     sweep = load(tmp_path, SPEC.replace("[4, 8, 16]", "[4, 13, 16]"))
-    everything_together: list[Arch] = []
-
-    def one_group(arch: Arch) -> int:
-        everything_together.append(arch)
-        return 0
-
-    assert callable(evaluator)
     summary = run(sweep, tmp_path / "out", evaluator=evaluator, group_key=one_group)
     results = SweepResults.load(tmp_path / "out")
     failed = [record for record in results.records if record.status is PointStatus.FAILED]
@@ -120,9 +128,9 @@ def test_retry_failed_runs_only_what_failed(tmp_path: Path, log: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_make_a_point_fail(tmp_path: Path) -> None:
-    def broken(points, workloads, mapping):  # type: ignore[no-untyped-def]
-        from dataclasses import replace
-
+    def broken(
+        points: Sequence[DesignPoint], workloads: Sequence[Workload], mapping: MappingOptions
+    ) -> Iterator[PointResult]:
         for result in fake_evaluate(points, workloads, mapping):
             yield replace(result, metrics={**result.metrics, "energy_pj": float("nan")})
 
@@ -136,12 +144,11 @@ def test_numbers_that_are_not_finite_make_a_point_fail(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_grouping_or_order(tmp_path: Path, mode: str) -> None:
     sweep = load(tmp_path, SPEC.replace("[4, 8, 16]", "[4, 13, 16]"))
     run(sweep, tmp_path / "plain")
-    keys = {"singles": lambda arch: arch.model_dump_json(), "one group": lambda _: 0, "list": lambda _: 0}
     run(
         sweep,
         tmp_path / "out",
         evaluator=fake_evaluate_list if mode == "list" else fake_evaluate,
-        group_key=keys[mode],
+        group_key=alone if mode == "singles" else one_group,
     )
     assert export(tmp_path / "out") == export(tmp_path / "plain")
 
@@ -176,7 +183,7 @@ def test_breakdown_is_what_the_evaluator_gave(tmp_path: Path) -> None:
     record = results.records[-1]
     documents = results.breakdown(record.id)
     assert [document["workload"] for document in documents] == ["net_a", "network_b"]
-    total = sum(document["total"]["energy_pj"] for document in documents)  # type: ignore[index]
+    total = sum(cast("dict[str, float]", document["total"])["energy_pj"] for document in documents)
     assert record.metrics["energy_pj"] == total
     assert record.metrics["edp_pj_s"] == record.metrics["energy_pj"] * record.metrics["latency_s"]
     assert record.metrics["utilization"] == pytest.approx(0.5)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tileloom.archdsl import SweepError
 from tileloom.sweeps.execution import RayExecutor
 from tileloom.sweeps.store import STORE_NAME, PointStatus, SweepResults
