@@ -236,7 +236,7 @@ def substitute(text: str, lookup: Callable[[str], Plain]) -> Plain:
     whole = _EXPRESSION.fullmatch(text)
     if whole is not None and whole[1] is not None:
         return evaluate(whole[1], lookup)
-    rest = _EXPRESSION.sub("", text)
+    rest = _EXPRESSION.sub(" ", text)
     if "${" in rest:
         raise ExpressionError("'${' is not closed by '}'; write '$${' for a literal '${'")
 

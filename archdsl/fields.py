@@ -29,8 +29,9 @@ def _check_datatype(name: str) -> str:
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 ArchName = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-Count = Annotated[int, Field(strict=True, ge=1)]
-NumOrZero = Annotated[int, Field(strict=True, ge=0)]
+MAX_COUNT = 10**9
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+NumOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Flag = Annotated[bool, Field(strict=True)]
 DatatypeName = Annotated[str, AfterValidator(_check_datatype)]
 SourceText = Annotated[str, Field(strict=True, min_length=1)]

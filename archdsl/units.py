@@ -19,6 +19,9 @@ from .spec import nearest_hint, shown
 
 UNBOUNDED = "unbounded"
 
+MAX_WHOLE = 2**63 - 1
+"""Largest whole quantity, so that counts fit NumPy's integers."""
+
 _QUANTITY = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(.*)")
 _SI = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 
@@ -70,19 +73,26 @@ class Dimension:
 
     def _value(self, value: Decimal, text: str) -> int | float:
         if value < 0:
-            raise ValueError(f"'{text}' is negative; a {self.name} is at least 0")
+            raise ValueError(f"'{text}' is negative; {self.a_name} is at least 0")
         if self.is_whole:
             if value != value.to_integral_value():
                 raise ValueError(f"'{text}' is not a whole number of {self.written[-1]}")
+            if value > MAX_WHOLE:
+                raise ValueError(f"'{text}' is too large")
             return int(value)
         result = float(value)
         if not math.isfinite(result):
             raise ValueError(f"'{text}' is too large")
         return result
 
+    @property
+    def a_name(self) -> str:
+        """The name with its article."""
+        return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
+
     def needed(self, value: object) -> str:
         """The message for something that is no quantity."""
-        return f"a {self.name} like '{self.example}' is needed here, not {shown(value)}"
+        return f"{self.a_name} like '{self.example}' is needed here, not {shown(value)}"
 
     def missing_unit(self, number: object) -> str:
         """The message for a number that has no unit."""

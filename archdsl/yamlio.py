@@ -6,6 +6,7 @@ Tags are refused, so that no file can construct an object.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
@@ -29,11 +30,11 @@ __all__ = [
     "validate_tree",
 ]
 
-MAX_NODES = 200_000
+MAX_NODES = 50_000
 """Most nodes that a document may have with its aliases expanded."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, Plain] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -166,10 +167,10 @@ class _Converter:
         text = cast(str, node.value)
         if node.style in ("'", '"'):
             return YamlScalar(text, place, indent=1)
-        if node.style in ("|", ">") or node.tag == _STANDARD_TAG + "str":
-            # PyYAML's `str` covers words that YAML 1.2 reads as numbers, such as 1e9.
-            return YamlScalar(text if node.style else resolve_scalar(text), place)
-        return YamlScalar(resolve_scalar(text), place)
+        value = resolve_scalar(text)
+        # PyYAML takes 1e9 for text; whatever else it takes for text is text, or is marked `!!str`.
+        is_text = node.style in ("|", ">") or (node.tag == _STANDARD_TAG + "str" and not isinstance(value, float))
+        return YamlScalar(text if is_text else value, place)
 
     def mapping(self, node: yaml.MappingNode, path: tuple[str | int, ...]) -> YamlMap:
         entries: dict[str, YamlTree] = {}
@@ -205,7 +206,7 @@ def resolve_scalar(text: str) -> Plain:
         return _WORDS[text]
     if _INT.fullmatch(text) and len(text) < 400:
         return int(text)
-    if any(c.isdigit() for c in text) and text[-1] not in "eE" and _FLOAT.fullmatch(text):
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     return text
 

@@ -35,7 +35,7 @@ def reload_arch(text: str) -> Arch:
 
 
 @given(ARCHS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_dumped_arch_loads_back_equal(arch: Arch) -> None:
     text = dump_arch(arch)
     again = reload_arch(text)
@@ -44,7 +44,7 @@ def test_dumped_arch_loads_back_equal(arch: Arch) -> None:
 
 
 @given(systems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_dumped_system_loads_back_equal(system: System) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "system.yaml"
@@ -63,7 +63,7 @@ def test_dumped_preset_loads_back_equal(name: str) -> None:
 
 
 @given(MAPPINGS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_dumped_mapping_reads_back_equal(mapping: Mapping) -> None:
     assert parse_mapping(dump_mapping(mapping)) == {"": mapping}
 
@@ -79,7 +79,7 @@ def test_dumped_mappings_read_back_equal(mappings: dict[str, Mapping]) -> None:
     st.integers(0, 10**6),
     st.sampled_from(["", "1", "x", "[", "{", "${y}", ": ", "\t", "-1", "*a", "&a ", "!b "]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_damaged_file_gives_an_arch_or_an_arch_error(arch: Arch, position: int, damage: str) -> None:
     text = dump_arch(arch)
     at = position % len(text)
