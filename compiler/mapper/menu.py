@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Menu:
     """All inner tilings of one placement.
 
@@ -75,6 +75,9 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         extents = [*(t.top for t in option), *(sites[point] for point in points)]
         products = [_product([e[d] for d in dims], num_of(option)) for e in extents for dims in groups]
         signatures.append(np.stack(products) if products else np.zeros((0, num_of(option))))
+    if not options:
+        none = np.zeros(0, dtype=np.intp)
+        return Menu((), (), 0, (), none, (), {}, none, True)
     table = np.concatenate(signatures, axis=1)
     unique, inverse = np.unique(table, axis=1, return_inverse=True)
     inverse = inverse.reshape(-1)

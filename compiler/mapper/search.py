@@ -342,6 +342,8 @@ class Search:
         menu = self.tables.inner(pattern)
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         self.outcome.num_covered += len(bounds) * menu.num
+        if not menu.num:
+            return np.inf
         coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer)
         rows = rows[coarse.min(axis=1) < self.limit]
         every_class = np.arange(len(menu.members))
