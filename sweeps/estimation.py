@@ -24,7 +24,8 @@ from ..archdsl import (
 )
 from ..compiler import map_op
 from ..models import ArchNumbers, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
-from .document import EstimateDocument, Proof, estimate_document
+from .document import EstimateDocument
+from .documenting import Proof, estimate_document
 
 Fidelity = Literal["throughput", "detailed"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..document import EstimateDocument, OpDocument, shown_name
 from .breakdown import Breakdown, OpCost, plot_breakdown
 from .roofline import MainMemory, Roofline, RooflineOp, plot_roofline, roofline_rows
 from .style import Caption, FigureFiles
-
-if TYPE_CHECKING:
-    from ..document import EstimateDocument, OpDocument
 
 
 def roofline_of(document: EstimateDocument, *, commit: str, design: str = "") -> Roofline:
@@ -37,7 +34,7 @@ def breakdown_of(document: EstimateDocument, *, commit: str, design: str = "") -
     """The energy and time of every op of an estimate; arguments as `roofline_of`."""
     ops = tuple(
         OpCost(
-            name=op["name"],
+            name=shown_name(op),
             count=op["count"],
             energy_pj=tuple((part, amount * op["count"]) for part, amount in op["energy_parts_pj"].items()),
             latency_s=op["latency_cycles"] * op["count"] / document["clock_hz"],
@@ -75,7 +72,7 @@ def _roofline_op(op: OpDocument, document: EstimateDocument) -> RooflineOp:
     roof = document["roofline"]
     moved = op["actions"].get(roof["main_memory"], {}).values()
     return RooflineOp(
-        name=op["name"],
+        name=shown_name(op),
         count=op["count"],
         num_ops=2 * op["macs"],
         read_bytes=math.fsum(action["read"] for action in moved),
@@ -98,7 +95,7 @@ def _caption(document: EstimateDocument, commit: str, design: str) -> Caption:
 
 def _roofline_claim(roofline: Roofline, document: EstimateDocument) -> str:
     share = math.fsum(row.time_share for row in roofline_rows(roofline) if row.limit == "main memory")
-    return f"{document['workload']} on {document['arch']}: {share:.0%} of the time is in ops that main memory bounds"
+    return f"{document['workload']} on {document['arch']}: main memory bounds ops that take {share:.0%} of the time"
 
 
 def _breakdown_claim(breakdown: Breakdown, document: EstimateDocument) -> str:

@@ -290,7 +290,9 @@ def _draw_roofs(axes: Axes, peaks: Sequence[float], memory: MainMemory, scale: S
         axes.plot([left, ridge, right], [left * slope, top, top], color=INK, linewidth=1.5, zorder=3)
         axes.plot([ridge, ridge], [bottom, top], color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         axes.plot([ridge], [top], marker="v", color=INK, markersize=6, zorder=4)
-        _note(axes, ridge, bottom, f" ridge point {ridge:.3g} ops/B", ha="left", offset=(1, 4))
+        is_right = math.log(ridge / left) > 0.7 * math.log(right / left)
+        side, shift = ("right", -4) if is_right else ("left", 4)
+        _note(axes, ridge, bottom, f"ridge point {ridge:.3g} ops/B", ha=side, offset=(shift, 4))
         steps = [left * (ridge / left) ** (step / SLOPE_POINTS) for step in range(SLOPE_POINTS + 1)]
         along += [(x, x * slope) for x in steps]
     return along

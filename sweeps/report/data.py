@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ..document import EstimateDocument, OpDocument, shown_name
 from ..plots.front import Standing, short_names
 from ..plots.style import LOG_FROM_RATIO, ORDERED, UNIT_STEPS, Caption
-
-if TYPE_CHECKING:
-    from ..document import EstimateDocument, OpDocument
 
 SIGNIFICANT_DIGITS: Final = 5
 
@@ -173,7 +171,7 @@ class _Details:
 
     def _op(self, op: OpDocument, main_memory: str) -> Json:
         """Op, cycles, bottleneck, main-memory bytes read and written, then energy per part of one run."""
-        key = (op["name"], op["count"], op["macs"], op["datatype"])
+        key = (shown_name(op), op["count"], op["macs"], op["datatype"])
         moved = op["actions"].get(main_memory, {}).values()
         parts = op["energy_parts_pj"]
         amounts = [parts.get(part, 0.0) for part in self.parts]

@@ -36,6 +36,7 @@ def document(rows: int) -> dict[str, object]:
     }
     conv = {
         "name": "conv",
+        "kind": "conv",
         "count": 2,
         "macs": 50_000,
         "datatype": "int8",
@@ -47,6 +48,7 @@ def document(rows: int) -> dict[str, object]:
     pool = {
         **conv,
         "name": "pool",
+        "kind": "maxpool",
         "count": 1,
         "macs": 0,
         "bottleneck": "dram",
