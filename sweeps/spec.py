@@ -53,7 +53,8 @@ class MappingOptions(Spec):
     )
     time_limit_s: Time | None = Field(
         default=None,
-        alias="time_limit",
+        validation_alias="time_limit",
+        serialization_alias="time_limit",
         description="Longest search for one op, e.g. `10 s`; a search that it ends is not reproducible. None by default.",
     )
 
