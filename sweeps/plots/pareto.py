@@ -35,6 +35,7 @@ from .style import (
     Scale,
     axis_label,
     better_arrow,
+    freeze_layout,
     house_style,
     legend_above,
     new_figure,
@@ -84,7 +85,7 @@ def plot_pareto(plot: FrontPlot, stem: Path) -> FigureFiles:
         for spare in cells[len(pairs) :]:
             spare.set_axis_off()
         legend_above(figure, _legend_entries(plot), note=f"labels: {', '.join(short_names(names))}" if names else "")
-        figure.draw_without_rendering()  # the layout must stand before labels are placed
+        freeze_layout(figure)
         for axes, pair in zip(cells, pairs, strict=False):
             _draw_labels(axes, plot, pair, limit=_PANEL_LABELS[columns])
         return save_figure(figure, stem, front_table(plot))

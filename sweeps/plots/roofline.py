@@ -24,6 +24,7 @@ from .style import (
     FigureFiles,
     Scale,
     axis_label,
+    freeze_layout,
     house_style,
     legend_above,
     new_figure,
@@ -232,7 +233,7 @@ def plot_roofline(roofline: Roofline, stem: Path) -> FigureFiles:
         largest = max(row.time_share for row in rows)
         note = f"slope: main memory {roofline.memory}; marker area: share of time, largest {largest:.0%}"
         legend_above(figure, _legend_entries(rows), note=note)
-        figure.draw_without_rendering()  # the layout must stand before labels are placed
+        freeze_layout(figure)
         _draw_labels(axes, rows, scale, slope)
         return save_figure(figure, stem, roofline_table(roofline))
 

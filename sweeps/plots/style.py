@@ -264,6 +264,12 @@ def legend_above(figure: Figure, handles: Sequence[Line2D | Patch], *, note: str
         figure.text(0.1 / width_in, top - LEGEND_LINE_IN / height_in, note, fontsize=7.5, color=MUTED, va="top")
 
 
+def freeze_layout(figure: Figure) -> None:
+    """Lay the figure out once and for all, so that labels can be placed and every file looks the same."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
 def without_common_start(names: Sequence[str]) -> tuple[str, ...]:
     """Names of ops without the segments (up to `_`, `/` or `.`) with which all of them start."""
     start = os.path.commonprefix(list(names)) if len(set(names)) > 1 else ""
@@ -282,8 +288,12 @@ def save_figure(figure: Figure, stem: Path, table: CsvTable) -> FigureFiles:
     Returns:
         The three paths.
     """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     stem.parent.mkdir(parents=True, exist_ok=True)
     files = FigureFiles(png=_with(stem, ".png"), svg=_with(stem, ".svg"), csv=_with(stem, ".csv"))
+    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        freeze_layout(figure)
     figure.savefig(files.png, dpi=PNG_DPI, metadata={"Software": None})
     figure.savefig(files.svg, metadata={"Date": None, "Creator": "tileloom"})
     files.csv.write_text(table.text(), encoding="utf-8")
