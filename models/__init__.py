@@ -13,6 +13,8 @@ from .components import (
 )
 from .conventions import CONVENTIONS, Convention
 from .counting import Counts, Transfer, count
+from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
+from .detailed_timing import Timing, timing_of
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -27,6 +29,7 @@ __all__ = [
     "ComputeNumbers",
     "Convention",
     "Counts",
+    "Cycles",
     "DatatypeNumbers",
     "FanoutNumbers",
     "Hierarchy",
@@ -39,8 +42,12 @@ __all__ = [
     "Priced",
     "Prices",
     "Provenance",
+    "Timing",
     "Transfer",
+    "bottleneck_of",
     "count",
+    "detailed_batch",
+    "detailed_cycles",
     "hierarchy_of",
     "make_nest",
     "max_of",
@@ -50,4 +57,5 @@ __all__ = [
     "sliding_axes",
     "stack_prices",
     "sum_of",
+    "timing_of",
 ]

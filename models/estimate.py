@@ -13,6 +13,8 @@ from ..archdsl import Mapping, ModelError, Op, SpatialArch, VectorOp, require_le
 from .components import ArchNumbers, resolve
 from .conventions import CONVENTIONS, Convention
 from .counting import BLOCK, Counts, count
+from .detailed import bottleneck_of, detailed_cycles
+from .detailed_timing import timing_of
 from .hierarchy import hierarchy_of
 from .nest import FloatArray, Nest, nest_of
 from .parts import Part, max_of, sum_of
@@ -190,9 +192,7 @@ def estimate_op(
     prices = prices_of(resolved, op.datatype)
     names = [level.name for level in hierarchy.levels]
     if fidelity == "detailed":
-        from .detailed import detailed_latency
-
-        latency = detailed_latency(counts, prices, resolved, tiles)
+        latency = detailed_cycles(counts, tiles, timing_of(arch)).at(0)
     else:
         latency = _throughput_part(counts, prices, names, hierarchy.compute)
     peak = op.macs / (resolved.peak_macs_per_cycle(op.datatype) * latency.amount)
@@ -203,7 +203,7 @@ def estimate_op(
         fidelity=fidelity,
         energy=_energy_part(counts, prices, names, hierarchy.compute),
         latency=latency,
-        bottleneck=latency.largest.name,
+        bottleneck=bottleneck_of(latency),
         utilization=peak,
         actions=_actions(counts, names),
         tile_bytes={

@@ -1,0 +1,145 @@
+"""What the detailed latency needs to know of an architecture, read out of it once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..archdsl import Compute, DimClass, Fanout, Memory, ModelError, SpatialArch, TensorRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelTiming:
+    """One memory.
+
+    Attributes:
+        name: Name in the architecture.
+        is_cache: Managed by hardware; also holds tensors that a mapping does not place in it.
+        capacity_bytes: Of one instance; infinite when unbounded.
+        read_bytes_per_cycle: Of one instance; may be infinite.
+        write_bytes_per_cycle: Likewise.
+        shares_port: Reads and writes take turns.
+        double_buffered: Transfers of the next tile overlap computation on this one.
+        latency_cycles: From request to first data.
+        min_transfer_bytes: Shorter rows are rounded up.
+        keeps_tiles: An unchanged tile is not moved again.
+        skips_holes: What a strided window jumps over is not moved.
+    """
+
+    name: str
+    is_cache: bool
+    capacity_bytes: float
+    read_bytes_per_cycle: float
+    write_bytes_per_cycle: float
+    shares_port: bool
+    double_buffered: bool
+    latency_cycles: int
+    min_transfer_bytes: int
+    keeps_tiles: bool
+    skips_holes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayTiming:
+    """The PE array.
+
+    Attributes:
+        stationary: Role of the tensor that stays in the PEs; None when nothing does.
+        is_shadowed: The next stationary tile is loaded behind the current one, and passes follow one another
+            without a gap; otherwise every pass loads, fills and drains by itself.
+        skew_cycles: Steps between the first and the last PE along the systolic axes.
+        load_cycles: Cycles to shift one stationary element per PE into the array.
+        instruction_steps: Most steps of one instruction; None for a whole pass.
+        min_instruction_cycles: Least cycles between the starts of two instructions.
+        max_in_flight: Instructions that may be in the array at once; None for no limit.
+    """
+
+    stationary: TensorRole | None
+    is_shadowed: bool
+    skew_cycles: int
+    load_cycles: int
+    instruction_steps: int | None
+    min_instruction_cycles: int
+    max_in_flight: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """An architecture as the detailed latency sees it.
+
+    Attributes:
+        levels: Memories, outermost first.
+        array: The PE array.
+        compute: Name of the compute unit.
+        vector_lanes: Elements per cycle of the unit that outputs pass on their way to the outermost memory; 0 if none.
+        cycles_per_step: Cycles of one step of the compute unit, per datatype.
+    """
+
+    levels: tuple[LevelTiming, ...]
+    array: ArrayTiming
+    compute: str
+    vector_lanes: int
+    cycles_per_step: tuple[tuple[str, float], ...]
+
+    def step_cycles(self, datatype: str) -> float:
+        """Cycles of one step.
+
+        Raises:
+            ModelError: The compute unit lacks the datatype.
+        """
+        for name, cycles in self.cycles_per_step:
+            if name == datatype:
+                return cycles
+        there = ", ".join(name for name, _ in self.cycles_per_step)
+        raise ModelError(f"compute '{self.compute}' does not multiply {datatype}; its datatypes are {there}")
+
+
+def timing_of(arch: SpatialArch) -> Timing:
+    """Reads the timing facts out of an architecture."""
+    compute = arch.compute
+    return Timing(
+        levels=tuple(_level(arch, memory) for memory in arch.memories),
+        array=_array(arch.fanouts, compute),
+        compute=compute.name,
+        vector_lanes=compute.vector_lanes,
+        cycles_per_step=tuple(
+            (name, compute.intrinsic.macs / compute.macs_per_cycle(name)) for name in sorted(compute.datatypes)
+        ),
+    )
+
+
+def _level(arch: SpatialArch, memory: Memory) -> LevelTiming:
+    return LevelTiming(
+        name=memory.name,
+        is_cache=memory.memory_class == "cache",
+        capacity_bytes=float("inf") if memory.capacity_bytes is None else float(memory.capacity_bytes),
+        read_bytes_per_cycle=arch.read_bytes_per_cycle(memory),
+        write_bytes_per_cycle=arch.write_bytes_per_cycle(memory),
+        shares_port=memory.ports.read_write > 0,
+        double_buffered=memory.double_buffered,
+        latency_cycles=memory.latency_cycles,
+        min_transfer_bytes=memory.min_transfer_bytes,
+        keeps_tiles=memory.keeps_tiles,
+        skips_holes=memory.skips_holes,
+    )
+
+
+def _array(fanouts: tuple[Fanout, ...], compute: Compute) -> ArrayTiming:
+    """Skew and load time of the systolic axes.
+
+    A stationary tile enters along the axis that carries the reduction: one row of PEs per cycle. Outputs
+    that stay are not loaded; draining them takes as long, and only hides when shadowed.
+    """
+    systolic = [axis for fanout in fanouts for axis in fanout.axes if axis.network == "systolic"]
+    inward = next((axis for axis in systolic if DimClass.REDUCTION in axis.dim_classes), None)
+    entry = inward if inward is not None else next(iter(systolic), None)
+    is_shadowed = compute.preload == "shadowed"
+    loads_nothing = compute.stationary == "output" and not is_shadowed
+    return ArrayTiming(
+        stationary=None if compute.stationary == "none" else TensorRole(compute.stationary),
+        is_shadowed=is_shadowed,
+        skew_cycles=sum(axis.size - 1 for axis in systolic),
+        load_cycles=0 if entry is None or loads_nothing or compute.stationary == "none" else entry.size,
+        instruction_steps=compute.instruction_steps,
+        min_instruction_cycles=compute.min_instruction_cycles,
+        max_in_flight=compute.max_in_flight,
+    )
