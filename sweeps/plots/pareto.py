@@ -153,14 +153,20 @@ def _on_line(plot: FrontPlot, pair: tuple[int, int]) -> set[int]:
 
 
 def _draw_stair(axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]) -> None:
-    corners = stair(_coordinates(plot, plot.indices(Standing.FRONT), pair, scales))
-    if not corners:
-        return
     x_limits, y_limits = axes.get_xlim(), axes.get_ylim()
-    line = [(corners[0][0], y_limits[1]), *corners, (x_limits[1], corners[-1][1])]
-    axes.plot(*_transposed(line), color=BLUE, linewidth=1.3, zorder=3, solid_joinstyle="miter")
+    axes.plot(*_transposed(_front_line(axes, plot, pair, scales)), color=BLUE, linewidth=1.3, zorder=3)
     axes.set_xlim(x_limits)
     axes.set_ylim(y_limits)
+
+
+def _front_line(
+    axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]
+) -> list[tuple[float, float]]:
+    """The stair line with its two ends at the frame."""
+    corners = stair(_coordinates(plot, plot.indices(Standing.FRONT), pair, scales))
+    if not corners:
+        return []
+    return [(corners[0][0], axes.get_ylim()[1]), *corners, (axes.get_xlim()[1], corners[-1][1])]
 
 
 def _draw_labels(axes: Axes, plot: FrontPlot, pair: tuple[int, int], *, limit: int) -> None:
@@ -176,7 +182,7 @@ def _draw_labels(axes: Axes, plot: FrontPlot, pair: tuple[int, int], *, limit: i
         labels.append(Label(x=xy[0], y=xy[1], text=f"knee: {text}" if is_knee else text, is_bold=is_knee))
     front = _coordinates(plot, plot.indices(Standing.FRONT), pair, scales)
     dominated = _coordinates(plot, plot.indices(Standing.DOMINATED), pair, scales)
-    obstacles = Obstacles(markers=front, faint_markers=dominated, line=stair(front))
+    obstacles = Obstacles(markers=front, faint_markers=dominated, line=_front_line(axes, plot, pair, scales))
     place_labels(axes, [label for label in labels if label.text], obstacles)
 
 
