@@ -89,9 +89,9 @@ def resolve_inputs(model: ModelProto, shapes: Mapping[str, int], file: str) -> I
     names = _Names(shapes)
     axes = _list_axes(model, names)
     faults = [
-        fault(file, f"size {size} is not positive; sizes are at least 1", node=name)
+        fault(file, f"size {size} is negative; sizes are 0 or more", node=name)
         for name, size in shapes.items()
-        if size < 1
+        if size < 0
     ]
     sizes, batch_names = _name_sizes(axes, names)
     resolved: dict[str, list[int]] = defaultdict(list)
@@ -103,7 +103,7 @@ def resolve_inputs(model: ModelProto, shapes: Mapping[str, int], file: str) -> I
             size = 1
         if size is None:
             faults.append(fault(file, _open_text(axis), node=axis.tensor))
-        resolved[axis.tensor].append(size or 1)
+        resolved[axis.tensor].append(1 if size is None else size)
     faults += _unshaped(model, resolved, file)
     faults += _unknown_names(axes, names, file)
     if faults:
