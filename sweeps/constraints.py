@@ -120,7 +120,7 @@ def parse_constraint(text: str) -> Constraint:
 
 _KEYWORDS: Final = frozenset({"and", "or", "not", "if", "else", "in", "is"})
 _QUANTITY: Final = re.compile(
-    r"(?<![\w.])(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*(?P<unit>[A-Za-z][A-Za-z0-9]*(?:/[A-Za-z]+)?)"
+    r"(?<![\w.])(?P<number>\d++(?:\.\d*+)?+(?:[eE][+-]?\d++)?+|\.\d++)\s*(?P<unit>[A-Za-z][A-Za-z0-9]*(?:/[A-Za-z]+)?)"
 )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from ..archdsl import is_notation
 from ..archdsl.units import Time
 from ..archdsl.validation import Fault, Spec
 from .objectives import Objective
@@ -125,13 +126,13 @@ class SweepSpec(Spec):
 
 
 def default_name(workload: str) -> str:
-    """Name of a workload that was given none: a file's stem, a preset's name, or the notation itself."""
-    for prefix in ("preset:", "onnx:"):
-        if workload.startswith(prefix):
-            return workload.removeprefix(prefix)
-    if "=" in workload:
+    """Name of a workload that was given none: a notation itself, a file's stem, or the name without options."""
+    if is_notation(workload):
         return workload
-    return workload.replace("\\", "/").rpartition("/")[2].removesuffix(".onnx") or workload
+    for prefix in ("preset:", "onnx:"):
+        workload = workload.removeprefix(prefix)
+    stem = workload.partition(".onnx")[0].replace("\\", "/").rpartition("/")[2]
+    return stem.partition(":")[0] or workload
 
 
 def _repeats(

@@ -26,6 +26,7 @@ NOT_ALLOWED = (
         ("log2(a.x) == floor(log2(a.x))", {"a.x": 48.0}, False),
         ("a.x ** 2 // 2 % 5 == 2", {"a.x": 5.0}, True),
         ("energy_pj / 2 B/cycle < 3", {"energy_pj": 5.0}, True),
+        ("a.x <= 32e9 and a.x >= 3.2E-1", {"a.x": 32e9}, True),
         ("-a.x <= abs(-3)", {"a.x": -3.0}, True),
         ("1 / a.x > 0", {"a.x": 0.0}, False),
         ("log2(a.x) < 3", {"a.x": 0.0}, False),

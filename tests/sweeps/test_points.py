@@ -121,7 +121,10 @@ def test_whatever_changes_counts_makes_another_group(overrides: dict[str, object
         ("onnx:resnet50", "resnet50"),
         ("preset:bert", "bert"),
         ("gemm:M=2,N=2,K=2,bits=8", "gemm:M=2,N=2,K=2,bits=8"),
+        ("nets/resnet.onnx:batch=4", "resnet"),
+        ("onnx:resnet50:datatype=int8,acc_bits=32", "resnet50"),
         ("transformer_block", "transformer_block"),
+        ("transformer_block:hidden=768", "transformer_block"),
     ],
 )
 def test_default_name_of_a_workload(workload: str, name: str) -> None:
