@@ -88,7 +88,8 @@ function drawPoint(into, p, [cx, cy]) {
 
 function nearest(event, into, points, at) {
   const frame = into.getBoundingClientRect();
-  const [px, py] = [event.clientX - frame.left, event.clientY - frame.top];
+  const shrink = into.viewBox.baseVal.width / frame.width; // a scroll bar may have come after drawing
+  const [px, py] = [(event.clientX - frame.left) * shrink, (event.clientY - frame.top) * shrink];
   let best = null, least = 16 * 16;
   for (const p of points) {
     const [cx, cy] = at(p);
