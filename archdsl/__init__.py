@@ -39,8 +39,7 @@ from .mapping_io import (
     load_mapping_file,
     parse_mapping,
 )
-from .notation import is_notation, parse_notation
-from .spatial import (
+from .nodes import (
     Axis,
     Compute,
     ComputeType,
@@ -48,8 +47,9 @@ from .spatial import (
     Memory,
     Node,
     Ports,
-    SpatialArch,
 )
+from .notation import is_notation, parse_notation
+from .spatial import SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
 from .system import ChipGroup, Link, Rack, System
 from .units import Bandwidth, Dimension

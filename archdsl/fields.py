@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -25,6 +25,14 @@ def _check_datatype(name: str) -> str:
         reason = f"unknown datatype '{name}'{nearest_hint(name, DATATYPE_BITS)}"
         raise PydanticCustomError("quantity", "{reason}", {"reason": reason})
     return name
+
+
+ValueT = TypeVar("ValueT")
+
+
+def in_order(values: dict[str, ValueT]) -> dict[str, ValueT]:
+    """By datatype in the order of `DATATYPE_BITS`, so that equal descriptions are written out alike."""
+    return {name: values[name] for name in DATATYPE_BITS if name in values}
 
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .fields import (
     ArchName,
@@ -15,6 +15,7 @@ from .fields import (
     Intrinsic,
     SourceText,
     Technology,
+    in_order,
 )
 from .spec import Fault, Spec
 from .units import Area, BandwidthField, Bytes, Clock, Cycles, EnergyPerByte, Power, Rate, Time
@@ -87,7 +88,9 @@ class TensorCores(Spec):
     """Matrix units."""
 
     per_sm: Count = Field(description="Tensor cores of one SM.")
-    datatypes: dict[DatatypeName, TensorCoreType] = Field(min_length=1, description="Datatypes that they multiply.")
+    datatypes: Annotated[dict[DatatypeName, TensorCoreType], AfterValidator(in_order)] = Field(
+        min_length=1, description="Datatypes that they multiply."
+    )
     source: SourceText = Field(description="Where shapes and rates come from.")
 
     def __hash__(self) -> int:
@@ -97,7 +100,7 @@ class TensorCores(Spec):
 class VectorUnits(Spec):
     """Units for everything but matrix products."""
 
-    ops_per_s: dict[DatatypeName, Rate] = Field(
+    ops_per_s: Annotated[dict[DatatypeName, Rate], AfterValidator(in_order)] = Field(
         min_length=1,
         validation_alias="dense",
         serialization_alias="dense",
