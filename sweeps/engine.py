@@ -131,14 +131,14 @@ def metadata(sweep: Sweep, version: str) -> dict[str, object]:
         "axes": [{"path": a.path, "values": a.values, "unit": u} for a, u in zip(sweep.space.axes, units, strict=True)],
         "workloads": [
             {
-                "name": name,
+                "name": workload.name,
                 "spec": entry.workload,
                 "macs": workload.macs,
                 "num_ops": sum(op.count for op in workload.ops),
                 "unmodelled": [f"{node.name} ({node.kind}): {node.reason}" for node in workload.unmodelled],
                 "notices": workload.notices,
             }
-            for name, entry, workload in zip(spec.workload_names, spec.workloads, sweep.workloads, strict=True)
+            for entry, workload in zip(spec.workloads, sweep.workloads, strict=True)
         ],
         "objectives": [objective.value for objective in spec.objectives],
         "constraints": spec.constraints,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..archdsl import (
@@ -45,7 +45,7 @@ class Sweep:
         base_arch: The base architecture.
         space: The swept fields and their values.
         constraints: The parsed constraints.
-        workloads: The workloads, in the specification's order.
+        workloads: The workloads, in the specification's order and under its names.
     """
 
     spec: SweepSpec
@@ -89,7 +89,7 @@ def load_sweep(path: Path, load_workload: LoadWorkload) -> Sweep:
         base_arch=base[1],
         space=space,
         constraints=tuple(constraints.values()),
-        workloads=tuple(workloads),
+        workloads=tuple(replace(w, name=name) for w, name in zip(workloads, spec.workload_names, strict=True)),
     )
 
 

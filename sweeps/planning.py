@@ -73,7 +73,7 @@ class Planner:
     def __init__(self, sweep: Sweep, version: str, group_key: GroupKey = structure_key) -> None:
         self._sweep = sweep
         self._group_key = group_key
-        self._hasher = PointHasher(sweep.workloads, sweep.spec.workload_names, sweep.spec.mapping, version)
+        self._hasher = PointHasher(sweep.workloads, sweep.spec.mapping, version)
         self._early = tuple(constraint for constraint in sweep.constraints if not constraint.metrics)
         self._paths = tuple(sorted({path for constraint in sweep.constraints for path in constraint.paths}))
 

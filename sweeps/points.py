@@ -45,17 +45,14 @@ class PointHasher:
     """Makes the ids of a sweep's points.
 
     Args:
-        workloads: The sweep's workloads.
-        names: Their names in results.
+        workloads: The sweep's workloads, under their names in results.
         mapping: How ops are mapped.
         version: Version of the model.
     """
 
-    def __init__(
-        self, workloads: Sequence[Workload], names: Sequence[str], mapping: MappingOptions, version: str
-    ) -> None:
+    def __init__(self, workloads: Sequence[Workload], mapping: MappingOptions, version: str) -> None:
         parts = {
-            "workloads": [[name, _workload_content(w)] for name, w in zip(names, workloads, strict=True)],
+            "workloads": [[workload.name, _workload_content(workload)] for workload in workloads],
             "mapping": mapping.model_dump(mode="json", by_alias=True),
             "version": version,
         }

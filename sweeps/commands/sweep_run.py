@@ -171,12 +171,12 @@ def _draw(results: SweepResults, directory: Path) -> tuple[Path, ...]:
 
 def _say_notices(terminal: Terminal, sweep: Sweep) -> None:
     """Say what the workloads leave out or take for granted."""
-    for name, workload in zip(sweep.spec.workload_names, sweep.workloads, strict=True):
+    for workload in sweep.workloads:
         for notice in workload.notices:
-            terminal.note(f"{name}: {notice}")
+            terminal.note(f"{workload.name}: {notice}")
         if workload.unmodelled:
             kinds = ", ".join(sorted({node.kind for node in workload.unmodelled}))
-            terminal.warn(f"{name}: {len(workload.unmodelled)} nodes are not modelled ({kinds})")
+            terminal.warn(f"{workload.name}: {len(workload.unmodelled)} nodes are not modelled ({kinds})")
 
 
 def _show_dry_run(terminal: Terminal, sweep: Sweep, directory: Path, found: DryRun, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def ref16_id(
     mapping: MappingOptions | None = None,
     version: str = "v",
 ) -> str:
-    hasher = PointHasher([workload], ["net"], mapping or MappingOptions(), version)
+    hasher = PointHasher([workload], mapping or MappingOptions(), version)
     return hasher.arch_id(load_arch("ref16", overrides or {}))
 
 
