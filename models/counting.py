@@ -121,7 +121,9 @@ class _Counter:
             starts: FloatArray | float = float(op.elements(tensor))
             for parent, child in zip(chain, chain[1:], strict=False):
                 if child.level < self.compute:
-                    held[child.level][t_idx] = held[child.level][t_idx] + self.tile_elements(tensor, child) * scale
+                    tile = self.tile_elements(tensor, child) * scale
+                    # Tiles of elements that are no whole number of bytes end at a byte.
+                    held[child.level][t_idx] = held[child.level][t_idx] + (np.ceil(tile) if tensor.bits % 8 else tile)
                 if tensor.role is TensorRole.OUTPUT:
                     moved, starts = self.output_transfer(t_idx, parent, child, starts, reads, writes)
                 else:
@@ -358,10 +360,14 @@ class _Counter:
         depths.append(self.nest.hierarchy.num_fanouts)
         found: list[FloatArray] = []
         for depth in depths:
+            active: dict[int, Choice] = {
+                idx: loop.axis is not None and loop.axis.fanout_idx < depth for idx, loop in enumerate(self.nest.loops)
+            }
             total: FloatArray = np.ones(self.pieces.batch)
-            for loop, bound in zip(self.nest.loops, self.pieces.bounds, strict=True):
-                if loop.axis is not None and loop.axis.fanout_idx < depth:
-                    total = total * bound
+            for dim, _ in self.nest.op.dims:
+                loops = self.nest.over(dim, len(self.nest.loops))
+                if any(active[idx] for idx in loops):
+                    total = total * self.pieces.visits(loops, dim, active)
             found.append(total)
         return tuple(found)
 

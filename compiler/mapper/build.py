@@ -67,16 +67,16 @@ class _Writer:
 
     def segment(self, chain: Chain, at: Sequence[Sequence[int]], bottom: Sequence[int]) -> None:
         """Loops down to every holder of a segment, then to what lies below it."""
-        for point, slide, extents in zip(chain.points, chain.slides, at, strict=True):
+        for point, slides, extents in zip(chain.points, chain.slides, at, strict=True):
             info = self.problem.tensors[point.tensor]
-            self._loops(extents, info.related, slide)
+            self._loops(extents, info.related, slides)
             level = self.problem.hierarchy.levels[point.level].name
             self._keep(level, info.tensor.name)
-        self._loops(bottom, frozenset(), None)
+        self._loops(bottom, frozenset(), ())
 
-    def _loops(self, extents: Sequence[int], related: frozenset[int], slide: int | None) -> None:
+    def _loops(self, extents: Sequence[int], related: frozenset[int], slides: tuple[int, ...]) -> None:
         """Temporal loops: those that do not index the tensor outside, the sliding one innermost."""
-        order = sorted(range(len(extents)), key=lambda dim: (dim == slide, dim in related, dim))
+        order = sorted(range(len(extents)), key=lambda dim: (dim in slides, dim in related, dim))
         for dim in order:
             if extents[dim] < self.extents[dim]:
                 self.nodes.append(Temporal(dim=self.problem.dims[dim], tile=extents[dim]))

@@ -34,12 +34,12 @@ class Site:
     Attributes:
         segment: Its segment.
         extents: Per dim the tile's extent.
-        sweep: Dim along which its windows slide and the extent around that loop, or None.
+        sweeps: Dims along which its windows may slide and the extents around those loops; the best is taken.
     """
 
     segment: int
     extents: Extents
-    sweep: tuple[int, FloatArray | float] | None = None
+    sweeps: tuple[tuple[int, FloatArray | float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def blocks_of(frame: Frame, site: Site, outer_segment: int, dim: int, *, use_red
 
 def filled(problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int) -> FloatArray | float:
     """Elements of a holder's tile over all refills and instances."""
-    total = window_elements(problem, info, site.extents, _usable_slide(problem, info, frame, site, parent_segment))
+    total = _windows(problem, info, frame, site, parent_segment, site.extents)
     for dim in info.unrelated:
         total = total * visits(problem.sizes[dim], site.extents[dim], [])
     return total
@@ -95,11 +95,10 @@ def delivered(
         parent_segment: Segment of the parent.
         every_axis: For outputs, count each group of instances once on every axis (see `sent` in docs/counting.md).
     """
-    slide = _usable_slide(problem, info, frame, site, parent_segment)
     extents = site.extents
     if info.sliding and (every_axis or not info.is_output):
         extents = _side_by_side(info, frame, site, parent_segment, every_axis=every_axis)
-    total = window_elements(problem, info, extents, slide)
+    total = _windows(problem, info, frame, site, parent_segment, extents)
     for dim in info.unrelated:
         blocks = blocks_of(frame, site, parent_segment, dim, use_reduction=info.is_output)
         if every_axis:
@@ -108,19 +107,24 @@ def delivered(
     return total
 
 
-def _usable_slide(
-    problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int
-) -> tuple[int, FloatArray | float] | None:
-    """The site's slide, reduced to no slide where the axis is shared out between parent and child."""
-    if site.sweep is None:
-        return None
-    dim, sweep = site.sweep
-    pair = next(pair for pair in info.sliding if dim in {d for d, _ in pair})
-    spread: FloatArray | float = 1.0
-    for other, _ in pair:
-        for fanout in range(parent_segment, site.segment):
-            spread = spread * frame.spreads[fanout].every[other]
-    return dim, np.where(spread > 1, site.extents[dim], sweep)
+def _windows(
+    problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent_segment: int, extents: Extents
+) -> FloatArray | float:
+    """Elements of all tiles, sliding along the best loop where the axis is not shared out below the parent."""
+    if not site.sweeps or info.is_output:
+        return window_elements(problem, info, extents)
+    least: FloatArray | float = np.inf
+    for dim, sweep in site.sweeps:
+        pair = next(pair for pair in info.sliding if dim in {d for d, _ in pair})
+        spread: FloatArray | float = 1.0
+        for other, _ in pair:
+            for fanout in range(parent_segment, site.segment):
+                spread = spread * frame.spreads[fanout].every[other]
+        around = sweep if isinstance(spread, float) else np.where(spread > 1, site.extents[dim], sweep)
+        # Where windows are shared side by side the axis is spread, and nothing slides.
+        around = np.maximum(around, extents[dim])
+        least = np.minimum(least, window_elements(problem, info, extents, (dim, around)))
+    return least
 
 
 def _side_by_side(info: TensorInfo, frame: Frame, site: Site, parent_segment: int, *, every_axis: bool) -> Extents:
@@ -241,10 +245,10 @@ def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tu
     for segment, tiling in enumerate(chains, start=1):
         bottom = frame.bottoms[segment]
         around = list(frame.tops[segment])
-        for point, slide, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
+        for point, slides, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
             extents = [b * m for b, m in zip(bottom, at, strict=True)]
-            sweep = None if slide is None else (slide, around[slide])
-            found[point.tensor, point.level] = Site(segment, extents, sweep)
+            sweeps = tuple((dim, around[dim]) for dim in slides)
+            found[point.tensor, point.level] = Site(segment, extents, sweeps)
             around = extents
     return found
 

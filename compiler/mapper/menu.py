@@ -13,17 +13,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from .inner import Pattern
 from .objective import Scorer, Traffic
 from .placement import Tilings
-from .problem import FloatArray, Problem
+from .problem import FloatArray, IntArray, Problem
 
 if TYPE_CHECKING:
-    from .search import Tables
+    from .tables import Tables
 
-IntArray = npt.NDArray[np.intp]
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a part of a mapping costs at least: energy [pJ], cycles, and main-memory bytes."""
+
+    energy_pj: float
+    latency_cycles: float
+    main_memory_bytes: float
+
+    def score(self, scorer: Scorer, traffic: Traffic) -> FloatArray | float:
+        """A bound on the score of any mapping that moves `traffic` besides."""
+        energy, latency, main_bytes = scorer.parts(traffic)
+        return scorer.objective.score(
+            energy + self.energy_pj, np.maximum(latency, self.latency_cycles), main_bytes + self.main_memory_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,7 @@ def relaxed_bounds(
     menu: Menu,
     rows: IntArray,
     classes: IntArray,
-    outer: Traffic,
+    outer: Floor,
 ) -> FloatArray:
     """Bounds on the score of each (spread, class of tilings), [rows, classes].
 
@@ -138,12 +151,13 @@ def relaxed_bounds(
         menu: The inner tilings.
         rows: Spreads of interest.
         classes: Classes of interest.
-        outer: Least traffic of the outermost segment.
+        outer: Least cost of the outermost segment.
     """
     problem = tables.problem
+    num_levels = len(problem.hierarchy.levels)
     total = Traffic(
-        list(outer.read),
-        list(outer.write),
+        [0.0] * num_levels,
+        [0.0] * num_levels,
         [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances],
         tables.steps[rows, None],
     )
@@ -157,7 +171,7 @@ def relaxed_bounds(
             continue
         total = total.plus(relaxed.kept(info.idx, parent, inner))
     shape = (len(rows), len(classes))
-    return np.broadcast_to(np.asarray(scorer.score(total)), shape)
+    return np.broadcast_to(np.asarray(outer.score(scorer, total)), shape)
 
 
 def _column(traffic: Traffic, rows: IntArray) -> Traffic:

@@ -121,10 +121,15 @@ class Scorer:
     prices: Prices
     macs: int
 
+    @property
+    def mac_energy(self) -> float:
+        """Energy of the multiply-accumulates [pJ]."""
+        return self.macs * float(self.prices.mac_pj[0])
+
     def parts(self, traffic: Traffic) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
         """Energy [pJ], throughput latency [cycles] and main-memory bytes."""
         p = self.prices
-        energy: FloatArray | float = self.macs * float(p.mac_pj[0])
+        energy: FloatArray | float = self.mac_energy
         latency: FloatArray | float = traffic.steps * float(p.cycles_per_step[0])
         for idx, (read, write) in enumerate(zip(traffic.read, traffic.write, strict=True)):
             energy = energy + (read * float(p.read_pj[idx, 0]) + write * float(p.write_pj[idx, 0]))

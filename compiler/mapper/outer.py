@@ -1,13 +1,14 @@
 """The outermost segment: what the chip-wide memories exchange with each other and with main memory.
 
 For given extents below, tiles of one dim are chosen by capacity alone: a larger tile of a dim that slides
-over nothing never adds traffic, so the largest that fits is best. All other dims are enumerated, for many
-extents below at once.
+over nothing never adds traffic, so the largest that fits is best. All other dims are enumerated one after
+the other, and what cannot fit or cannot beat the best score, even if the rest were ideal, is dropped on
+the way. Many extents below are served at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,34 +17,35 @@ import numpy.typing as npt
 from .inner import Frame, Pattern, Site, charge
 from .objective import Traffic
 from .placement import Chain, Point, chains, dim_options
-from .problem import FloatArray, Problem
-from .traffic import footprint
+from .problem import FloatArray, IntArray, Problem
+from .traffic import footprint, window_elements
 
-CELLS = 150_000
+CELLS = 100_000
 """Tilings evaluated together."""
-MOST_TILINGS = 4_000_000
-"""Tilings of one chain around one inner tiling; past it they are thinned and the proof is lost."""
+MOST_TILINGS = 3_000_000
+"""Tilings of one chain carried at a time; past it they are thinned and the proof is lost."""
+PRUNE_FROM = 200
+"""Fewer tilings than this are not worth the work of bounding them."""
 
-IntArray = npt.NDArray[np.intp]
+Extent = FloatArray | float
+Score = Callable[[Traffic], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class OuterBlock:
-    """Outer tilings of one chain around several inner tilings.
+class OuterChoice:
+    """The best outer tiling found.
 
     Attributes:
-        chain: The chain.
-        traffic: Bytes per level, arrays [inner tilings, outer tilings]; steps and instances are neutral.
-        fits: Whether the tiles fit, likewise.
-        at: Per holder and dim the extent, broadcastable to the same shape.
-        is_complete: False when tilings were dropped to respect a limit.
+        score: Its score.
+        inner: Which of the extents below it belongs to.
+        chain: The chain, with the loop over which each holder's windows slide.
+        at: Per holder and dim the extent.
     """
 
+    score: float
+    inner: int
     chain: Chain
-    traffic: Traffic
-    fits: npt.NDArray[np.bool_]
-    at: tuple[tuple[FloatArray, ...], ...]
-    is_complete: bool
+    at: tuple[tuple[int, ...], ...]
 
 
 @dataclass(slots=True)
@@ -54,11 +56,13 @@ class OuterSegment:
         problem: The problem.
         chains: Orders of the holders.
         levels: Levels of the segment that hold tiles.
+        is_complete: False once tilings were dropped to respect a limit.
     """
 
     problem: Problem
     chains: tuple[Chain, ...]
     levels: tuple[int, ...]
+    is_complete: bool = True
     _options: dict[tuple[int, int, int], FloatArray] = field(default_factory=dict[tuple[int, int, int], FloatArray])
 
     def options(self, chain: int, dim: int, below: int) -> FloatArray:
@@ -69,153 +73,214 @@ class OuterSegment:
             self._options[key] = table[:, np.lexsort(table[::-1])]
         return self._options[key]
 
-    def num_tilings(self, below: Sequence[int]) -> int:
-        """How many outer tilings there are around one inner tiling."""
-        total = 0
-        for chain in range(len(self.chains)):
-            per_chain = 1
-            for dim, extent in enumerate(below):
-                per_chain *= self.options(chain, dim, extent).shape[1]
-            total += per_chain
-        return total
-
-    def blocks(self, below: IntArray, capacities: Sequence[float]) -> list[OuterBlock]:
-        """All outer tilings that can be best on one architecture.
+    def best(
+        self, below: IntArray, capacities: Sequence[float], score: Score, limit: float
+    ) -> OuterChoice | None:
+        """The outer tiling with the least score below `limit`, the first of equals; None when there is none.
 
         Args:
             below: Extents below, [dims, inner tilings].
             capacities: Per level the bytes that tiles may take.
+            score: Scores traffic of the segment, arrays [inner tilings, outer tilings]; monotone.
+            limit: Only scores below it are of interest.
         """
-        found: list[OuterBlock] = []
+        found: OuterChoice | None = None
         for chain in range(len(self.chains)):
-            found += self._chain_blocks(chain, below, capacities)
+            walk = _ChainWalk(self, chain, below, capacities, score)
+            better = walk.run(limit)
+            if better is not None:
+                found, limit = better, better.score
         return found
 
-    def _chain_blocks(self, c_idx: int, below: IntArray, capacities: Sequence[float]) -> list[OuterBlock]:
-        chain = self.chains[c_idx]
-        num_sites, num_inner = len(chain.points) + 1, below.shape[1]
-        tables = [self._padded(c_idx, dim, below[dim]) for dim in range(len(self.problem.sizes))]
-        counts = [table.shape[2] for table in tables]
-        chosen = self._chosen_by_capacity(c_idx, counts)
-        enumerated = [dim for dim, count in enumerate(counts) if count > 1 and dim != chosen]
-        num = int(np.prod([counts[dim] for dim in enumerated], dtype=np.int64)) if enumerated else 1
-        step = max(1, CELLS // num_inner)
-        is_complete = num <= MOST_TILINGS
-        picks = np.arange(num) if is_complete else np.linspace(0, num - 1, MOST_TILINGS).astype(np.int64)
-        found: list[OuterBlock] = []
-        for low in range(0, len(picks), step):
-            rest = picks[low : low + step]
-            sites: list[list[FloatArray]] = [[] for _ in range(num_sites)]
-            for dim, table in enumerate(tables):
-                index = np.zeros(len(rest), dtype=np.int64)
-                if dim in enumerated:
-                    rest, index = np.divmod(rest, counts[dim])
-                for site in range(num_sites):
-                    sites[site].append(table[site][:, index] if dim in enumerated else table[site][:, :1])
-            if chosen is not None:
-                self._choose(chain, sites, tables[chosen], chosen, capacities)
-            found.append(self._priced(chain, sites, num_inner, is_complete, capacities))
-        return found
+
+class _ChainWalk:
+    """Enumerates the tilings of one chain around several inner tilings."""
+
+    def __init__(
+        self, segment: OuterSegment, chain: int, below: IntArray, capacities: Sequence[float], score: Score
+    ) -> None:
+        self.segment = segment
+        self.problem = segment.problem
+        self.chain = segment.chains[chain]
+        self.capacities = capacities
+        self.score = score
+        self.num_inner = below.shape[1]
+        self.tables = [self._padded(chain, dim, below[dim]) for dim in range(len(self.problem.sizes))]
+        self.counts = [table.shape[2] for table in self.tables]
+        self.sliding = {dim for info in self.problem.tensors for pair in info.sliding for dim, _ in pair}
+        self.chosen = self._chosen_by_capacity()
+        self.least = [table[:, :, :].min(axis=2, keepdims=True) for table in self.tables]
+        # A window is read least often where nothing cuts it.
+        self.ideal = [
+            np.full((len(table), 1, 1), float(size)) if dim in self.sliding else table.max(axis=2, keepdims=True)
+            for dim, (table, size) in enumerate(zip(self.tables, self.problem.sizes, strict=True))
+        ]
 
     def _padded(self, chain: int, dim: int, below: IntArray) -> FloatArray:
-        """Options of one dim for all inner tilings, [1 + holders, inner tilings, options]; short lists repeat their last."""
+        """Options of one dim, [1 + holders, inner tilings, options]; short lists repeat their last."""
         unique, inverse = np.unique(below, return_inverse=True)
-        lists = [self.options(chain, dim, int(extent)) for extent in unique]
-        most = max(options.shape[1] for options in lists)
-        places = np.arange(most)
+        lists = [self.segment.options(chain, dim, int(extent)) for extent in unique]
+        places = np.arange(max(options.shape[1] for options in lists))
         padded = np.stack([o[:, np.minimum(places, o.shape[1] - 1)] for o in lists], axis=1)
         return padded[:, inverse.reshape(-1)]
 
-    def _chosen_by_capacity(self, chain: int, counts: Sequence[int]) -> int | None:
+    def _chosen_by_capacity(self) -> int | None:
         """The dim with the most options whose tile may be chosen by capacity alone."""
-        problem = self.problem
-        sliding = {dim for info in problem.tensors for pair in info.sliding for dim, _ in pair}
-        best = None
-        for dim, count in enumerate(counts):
-            if count == 1 or dim in sliding:
+        best: int | None = None
+        if any(info.tensor.bits % 8 for info in self.problem.tensors):
+            return None  # footprints rounded up to bytes are not linear in the extent
+        for dim, count in enumerate(self.counts):
+            if count == 1 or dim in self.sliding or (best is not None and count <= self.counts[best]):
                 continue
-            table = self.options(chain, dim, 1)
+            free = [row for row in self.tables[dim] if (row != row[:, :1]).any()]
             # One free extent: every holder's extent is fixed or the same free one.
-            rows = {tuple(row) for row in table if (row != row[0]).any()}
-            if len(rows) == 1 and (best is None or count > counts[best]):
+            if all((row == free[0]).all() for row in free):
                 best = dim
         return best
 
-    def _choose(
-        self,
-        chain: Chain,
-        sites: list[list[FloatArray]],
-        table: FloatArray,
-        dim: int,
-        capacities: Sequence[float],
-    ) -> None:
+    def run(self, limit: float) -> OuterChoice | None:
+        """Walks the dims; see `OuterSegment.best`."""
+        order = sorted(
+            (dim for dim, count in enumerate(self.counts) if count > 1 and dim != self.chosen),
+            key=lambda dim: (dim not in self.sliding, self.counts[dim], dim),
+        )
+        picks: dict[int, IntArray] = {}
+        num, last_pruned = 1, 1
+        for position, dim in enumerate(order):
+            count = self.counts[dim]
+            picks = {d: np.repeat(index, count) for d, index in picks.items()}
+            picks[dim] = np.tile(np.arange(count), num)
+            num *= count
+            is_last = position == len(order) - 1
+            if num > PRUNE_FROM and (num >= 4 * last_pruned or is_last):
+                keep = self._promising(picks, num, limit)
+                picks = {d: index[keep] for d, index in picks.items()}
+                num = last_pruned = len(keep)
+                if num == 0:
+                    return None
+            if num > MOST_TILINGS:
+                thin = np.linspace(0, num - 1, MOST_TILINGS).astype(np.intp)
+                picks = {d: index[thin] for d, index in picks.items()}
+                num = MOST_TILINGS
+                self.segment.is_complete = False
+        return self._evaluate(picks, num, limit)
+
+    def _sites(self, picks: dict[int, IntArray], others: Sequence[FloatArray]) -> list[list[FloatArray]]:
+        """Extents per site (the top first) and dim; dims not picked take theirs from `others`."""
+        return [
+            [
+                table[site][:, picks[dim]] if dim in picks else (table[site] if count == 1 else others[dim][site])
+                for dim, (table, count) in enumerate(zip(self.tables, self.counts, strict=True))
+            ]
+            for site in range(len(self.chain.points) + 1)
+        ]
+
+    def _promising(self, picks: dict[int, IntArray], num: int, limit: float) -> IntArray:
+        """Which partial tilings can fit and can beat the limit for some inner tiling."""
+        step = max(1, CELLS // self.num_inner)
+        kept: list[IntArray] = []
+        for low in range(0, num, step):
+            part = {d: index[low : low + step] for d, index in picks.items()}
+            shape = (self.num_inner, min(step, num - low))
+            fits = self._fits(self._sites(part, self.least), shape)
+            if np.isfinite(limit):
+                bound = self.score(self._traffic(self._sites(part, self.ideal)))
+                fits = fits & (np.broadcast_to(bound, shape) < limit)
+            kept.append(np.flatnonzero(fits.any(axis=0)) + low)
+        return np.concatenate(kept)
+
+    def _evaluate(self, picks: dict[int, IntArray], num: int, limit: float) -> OuterChoice | None:
+        step = max(1, CELLS // self.num_inner)
+        found: OuterChoice | None = None
+        for low in range(0, num, step):
+            part = {d: index[low : low + step] for d, index in picks.items()}
+            shape = (self.num_inner, min(step, num - low))
+            sites = self._sites(part, self.least)
+            if self.chosen is not None:
+                self._choose(sites, self.chosen)
+            scores = np.broadcast_to(self.score(self._traffic(sites)), shape)
+            scores = np.where(self._fits(sites, shape), scores, np.inf)
+            best = int(np.argmin(scores))
+            k, column = divmod(best, shape[1])
+            if scores[k, column] < limit:
+                limit = float(scores[k, column])
+                at = tuple(
+                    tuple(int(np.broadcast_to(extent, shape)[k, column]) for extent in site) for site in sites[1:]
+                )
+                found = OuterChoice(limit, k, settled(self.problem, self.chain, at), at)
+        return found
+
+    def _choose(self, sites: list[list[FloatArray]], dim: int) -> None:
         """Sets a dim's extents to the largest option with which all tiles fit (the least where none fits)."""
-        problem = self.problem
-        size = problem.sizes[dim]
+        problem, table, size = self.problem, self.tables[dim], self.problem.sizes[dim]
         is_free = [bool((row != row[:, :1]).any()) for row in table]
-        fixed: dict[int, FloatArray | float] = dict.fromkeys(self.levels, 0.0)
-        slope: dict[int, FloatArray | float] = dict.fromkeys(self.levels, 0.0)
-        for site, point in enumerate(chain.points, start=1):
+        fixed: dict[int, Extent] = dict.fromkeys(self.segment.levels, 0.0)
+        slope: dict[int, Extent] = dict.fromkeys(self.segment.levels, 0.0)
+        for site, point in enumerate(self.chain.points, start=1):
             info = problem.tensors[point.tensor]
-            extents: list[FloatArray | float] = [np.minimum(e, s) for e, s in zip(sites[site], problem.sizes, strict=True)]
+            extents: list[Extent] = [np.minimum(e, s) for e, s in zip(sites[site], problem.sizes, strict=True)]
             if dim in info.related and is_free[site]:
                 extents[dim] = 1.0
                 slope[point.level] = slope[point.level] + footprint(info, extents)
             else:
                 fixed[point.level] = fixed[point.level] + footprint(info, extents)
-        room: FloatArray | float = np.inf
-        for level in self.levels:
-            left = capacities[level] - fixed[level]
+        room: Extent = np.inf
+        for level in self.segment.levels:
+            left = self.capacities[level] - fixed[level]
             with np.errstate(divide="ignore", invalid="ignore"):
                 room = np.minimum(room, np.where(np.asarray(slope[level]) > 0, left / slope[level], np.inf))
-        free = is_free.index(True)
-        values = np.minimum(table[free], size)
+        values = np.minimum(table[is_free.index(True)], size)
         shape = np.broadcast_shapes(np.shape(room), (values.shape[0], 1))
         room = np.broadcast_to(np.asarray(room), shape)
         index = np.stack([np.searchsorted(v, r, side="right") for v, r in zip(values, room, strict=True)]) - 1
         index = np.maximum(index, 0)
         for site, row in enumerate(table):
-            if is_free[site]:
-                sites[site][dim] = np.take_along_axis(row, index, axis=1)
+            sites[site][dim] = np.take_along_axis(row, index, axis=1) if is_free[site] else row[:, :1]
 
-    def _priced(
-        self,
-        chain: Chain,
-        sites: list[list[FloatArray]],
-        num_inner: int,
-        is_complete: bool,
-        capacities: Sequence[float],
-    ) -> OuterBlock:
+    def _fits(self, sites: list[list[FloatArray]], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        need: dict[int, Extent] = {}
+        for point, at in zip(self.chain.points, sites[1:], strict=True):
+            limited = [np.minimum(extent, size) for extent, size in zip(at, self.problem.sizes, strict=True)]
+            need[point.level] = need.get(point.level, 0.0) + footprint(self.problem.tensors[point.tensor], limited)
+        fits: npt.NDArray[np.bool_] = np.ones(shape, dtype=bool)
+        for level, amount in need.items():
+            fits = fits & (np.asarray(amount) <= self.capacities[level])
+        return fits
+
+    def _traffic(self, sites: list[list[FloatArray]]) -> Traffic:
         problem = self.problem
         num_levels = len(problem.hierarchy.levels)
-        read: list[FloatArray | float] = [0.0] * num_levels
-        write: list[FloatArray | float] = [0.0] * num_levels
-        need: dict[int, FloatArray | float] = {}
+        read: list[Extent] = [0.0] * num_levels
+        write: list[Extent] = [0.0] * num_levels
         frame = Frame((), (), ())
-        starts: dict[int, FloatArray | float] = {}
+        starts: dict[int, Extent] = {}
         parents: dict[int, int] = {}
-        around: Sequence[FloatArray | float] = [float(size) for size in problem.sizes]
-        for point, slide, at in zip(chain.points, chain.slides, sites[1:], strict=True):
+        around: Sequence[Extent] = [float(size) for size in problem.sizes]
+        for point, slides, at in zip(self.chain.points, self.chain.slides, sites[1:], strict=True):
             info = problem.tensors[point.tensor]
-            sweep = None if slide is None else (slide, np.minimum(around[slide], problem.sizes[slide]))
-            site = Site(0, at, sweep)
+            sweeps = tuple((dim, np.minimum(around[dim], problem.sizes[dim])) for dim in slides)
+            site = Site(0, at, sweeps)
             start = starts.get(point.tensor, info.elements)
             parent = parents.get(point.tensor, 0)
             starts[point.tensor] = charge(problem, info, frame, site, parent, point.level, start, read, write)
             parents[point.tensor] = point.level
-            limited = [np.minimum(extent, size) for extent, size in zip(at, problem.sizes, strict=True)]
-            need[point.level] = need.get(point.level, 0.0) + footprint(info, limited)
             around = at
-        fits: npt.NDArray[np.bool_] = np.ones((num_inner, 1), dtype=bool)
-        for level, amount in need.items():
-            fits = fits & (np.asarray(amount) <= capacities[level])
-        return OuterBlock(
-            chain,
-            Traffic(read, write, [1.0] * num_levels, 0.0),
-            fits,
-            tuple(tuple(site) for site in sites[1:]),
-            is_complete,
-        )
+        return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+
+def settled(problem: Problem, chain: Chain, at: Sequence[Sequence[int]]) -> Chain:
+    """The chain with, per holder, the one loop over which sliding saves most."""
+    slides: list[tuple[int, ...]] = []
+    around: Sequence[int] = problem.sizes
+    for point, choices, extents in zip(chain.points, chain.slides, at, strict=True):
+        info = problem.tensors[point.tensor]
+        amounts = [
+            float(window_elements(problem, info, extents, (dim, float(min(around[dim], problem.sizes[dim])))))
+            for dim in choices
+        ]
+        slides.append((choices[int(np.argmin(amounts))],) if choices else ())
+        around = extents
+    return Chain(chain.points, tuple(slides))
 
 
 def outer_segment(problem: Problem, pattern: Pattern) -> OuterSegment:
@@ -227,4 +292,4 @@ def outer_segment(problem: Problem, pattern: Pattern) -> OuterSegment:
         if problem.segment_of[level] == 0
     ]
     levels = tuple(sorted({point.level for point in points}))
-    return OuterSegment(problem, tuple(chains(problem, points)), levels)
+    return OuterSegment(problem, tuple(chains(problem, points, is_outermost=True)), levels)

@@ -31,15 +31,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Holders of one segment in order, outermost first, with the loop over which each one's windows slide.
+    """Holders of one segment in order, outermost first.
 
     Attributes:
         points: The holders.
-        slides: Per holder the dim of the loop directly above it along which its windows slide, or None.
+        slides: Per holder the dims over which its windows may slide: the loop directly above it goes over the
+            one of them that saves most. Empty where there are no windows.
     """
 
     points: tuple[Point, ...]
-    slides: tuple[int | None, ...]
+    slides: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,12 @@ class Tilings:
     is_complete: bool
 
 
-def chains(problem: Problem, points: Sequence[Point]) -> Iterator[Chain]:
-    """All orders of the holders in which each tensor's levels stay in hierarchy order, with all slides."""
+def chains(problem: Problem, points: Sequence[Point], *, is_outermost: bool) -> Iterator[Chain]:
+    """All orders of the holders in which each tensor's levels stay in hierarchy order.
+
+    In the outermost segment one chain covers all slides. In inner segments each slide has a chain of its own:
+    there the extent around the segment depends on it.
+    """
     for order in itertools.permutations(points):
         levels: dict[int, int] = {}
         is_ordered = True
@@ -71,10 +76,13 @@ def chains(problem: Problem, points: Sequence[Point]) -> Iterator[Chain]:
             levels[point.tensor] = point.level
         if not is_ordered:
             continue
+        slides = [slide_choices(problem, problem.tensors[point.tensor]) for point in order]
+        if is_outermost:
+            yield Chain(tuple(order), tuple(slides))
+            continue
         # Sliding along some loop is never worse than along none: where there is no such loop it changes nothing.
-        choices = [slide_choices(problem, problem.tensors[point.tensor]) or (None,) for point in order]
-        for slides in itertools.product(*choices):
-            yield Chain(tuple(order), slides)
+        for some in itertools.product(*([(dim,) for dim in dims] or [()] for dims in slides)):
+            yield Chain(tuple(order), tuple(some))
 
 
 def slide_choices(problem: Problem, info: TensorInfo) -> tuple[int, ...]:
@@ -196,7 +204,7 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
     """
     small = [False] * (len(chain.points) + 1)
     big = [False] * (len(chain.points) + 1)
-    for site, (point, slide) in enumerate(zip(chain.points, chain.slides, strict=True), start=1):
+    for site, (point, slides) in enumerate(zip(chain.points, chain.slides, strict=True), start=1):
         info = problem.tensors[point.tensor]
         if dim not in info.related:
             big[site] = True
@@ -205,7 +213,7 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
         if dim in info.slide_dims:
             # A wider tile reads less of the windows' overlap again.
             big[site] = True
-            if slide == dim:
+            if dim in slides:
                 big[site - 1] = True
     groups: list[tuple[list[int], list[bool]]] = []
     for site in range(len(chain.points) + 1):

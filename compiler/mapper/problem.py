@@ -13,6 +13,7 @@ from ...archdsl import Op, Tensor, TensorRole
 from ...models import AxisInfo, Convention, Hierarchy, sliding_axes
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

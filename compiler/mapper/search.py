@@ -2,8 +2,8 @@
 
 The score is monotone in every count, so a bound on the counts bounds the score. Candidates are taken in
 the order of their bounds; the search ends when the next bound is no better than the best found: that is
-the proof. Tables that do not depend on capacities, bandwidths or energies are kept, so that many
-architectures of one shape are searched for the price of one.
+the proof. Tables that do not depend on capacities, bandwidths or energies are shared, so that many
+architectures of one shape are searched for little more than the price of one.
 """
 
 from __future__ import annotations
@@ -11,30 +11,26 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from .inner import Frame, Pattern, Site, charge, inner_traffic, make_frame
-from .menu import Menu, joined, make_menu, num_of, relaxed_bounds, rows_of
-from .objective import Scorer, Traffic
-from .outer import OuterSegment, outer_segment
-from .placement import Chain, Point, Tilings, chains, tilings
-from .problem import FloatArray, Problem
-from .spatial import spread_table
+from .inner import Frame, Pattern, inner_traffic, make_frame
+from .menu import Floor, Menu, num_of, relaxed_bounds, rows_of
+from .objective import Scorer, Traffic, parse_objective
+from .outer import OuterSegment
+from .placement import Chain, Tilings
+from .problem import FloatArray, IntArray
+from .tables import Tables
 
-SPREAD_LIMIT = 400_000
-TILING_LIMIT = 400_000
+FIRST_BOUNDS, MOST_BOUNDS = 20_000, 400_000
+"""Pairs of spread and class of tilings that are bounded together: few at first, while nothing is found yet."""
 FIRST_PAIRS = 500
-FIRST_CELLS = 2_000
-CELLS = 100_000
-"""Candidates evaluated together: few at first, until there is something good to compare with."""
-
-MOST_AT_ONCE = 64
-"""Candidates whose outer tilings are listed together."""
-
-IntArray = npt.NDArray[np.intp]
+FIRST_CELLS, MOST_CELLS = 2_000, 100_000
+"""Inner tilings that are evaluated together."""
+FIRST_OUTER, MOST_OUTER = 2, 64
+"""Candidates whose outer tilings are enumerated together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +40,6 @@ class Choice:
     chain: Chain
     top: tuple[int, ...]
     at: tuple[tuple[int, ...], ...]
-
-
-def _choice(tiling: Tilings, row: int) -> Choice:
-    return Choice(
-        tiling.chain,
-        tuple(int(extent[row]) for extent in tiling.top),
-        tuple(tuple(int(extent[row]) for extent in site) for site in tiling.at),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,145 +66,16 @@ class Outcome:
     """What a search found.
 
     Attributes:
-        best: The best candidates, best first; empty when nothing fits.
+        best: The best candidate; None when nothing fits.
         bound: No mapping of the space scores below it.
         is_complete: Whether the whole space was covered.
-        num_covered: Candidates covered, pruned ones included.
+        num_covered: Inner tilings covered, those ruled out by bounds included.
     """
 
-    best: list[Candidate] = field(default_factory=list[Candidate])
+    best: Candidate | None = None
     bound: float = np.inf
     is_complete: bool = True
     num_covered: int = 0
-
-
-class Tables:
-    """Everything about a problem that no capacity, bandwidth or energy changes; filled on demand.
-
-    Args:
-        problem: The problem.
-        roomiest: Per level the largest capacity of interest [bytes]; tilings beyond are never listed.
-    """
-
-    def __init__(self, problem: Problem, roomiest: Sequence[float]) -> None:
-        self.problem = problem
-        self.roomiest = tuple(roomiest)
-        self.spread, self.is_spread_complete = spread_table(problem, SPREAD_LIMIT)
-        self.patterns = list(patterns(problem))
-        self._outer: dict[object, OuterSegment] = {}
-        self._inner: dict[object, Menu] = {}
-        self._direct: dict[tuple[int, int], Traffic] = {}
-        self._steps: FloatArray | None = None
-
-    def outer(self, pattern: Pattern) -> OuterSegment:
-        """The outermost segment under a placement."""
-        held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] == 0) for levels in pattern.levels)
-        if held not in self._outer:
-            self._outer[held] = outer_segment(self.problem, pattern)
-        return self._outer[held]
-
-    def inner(self, pattern: Pattern) -> Menu:
-        """Tilings of the inner segments."""
-        held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] > 0) for levels in pattern.levels)
-        if held not in self._inner:
-            self._inner[held] = make_menu(self.problem, self._list_inner(held))
-        return self._inner[held]
-
-    def _list_inner(self, held: tuple[tuple[int, ...], ...]) -> list[tuple[Tilings, ...]]:
-        problem = self.problem
-        ones = [1] * len(problem.sizes)
-        per_segment: list[list[Tilings]] = []
-        for segment in range(1, problem.num_fanouts + 1):
-            points = [Point(t, lv) for t, levels in enumerate(held) for lv in levels if problem.segment_of[lv] == segment]
-            listed = [
-                tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=TILING_LIMIT)
-                for chain in chains(problem, points)
-            ]
-            per_segment.append([tiling for tiling in listed if tiling.num])
-        return [joined(option, TILING_LIMIT) for option in itertools.product(*per_segment)]
-
-    def direct(self, tensor: int, parent: int) -> Traffic:
-        """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
-        if (tensor, parent) not in self._direct:
-            problem = self.problem
-            info = problem.tensors[tensor]
-            num_levels = len(problem.hierarchy.levels)
-            read: list[FloatArray | float] = [0.0] * num_levels
-            write: list[FloatArray | float] = [0.0] * num_levels
-            site = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
-            frame = make_frame(problem, self.spread.spreads, [_empty(problem)] * problem.num_fanouts)
-            charge(problem, info, frame, site, parent, None, info.elements, read, write)
-            self._direct[tensor, parent] = Traffic(read, write, [1.0] * num_levels, 0.0)
-        return self._direct[tensor, parent]
-
-    @property
-    def steps(self) -> FloatArray:
-        """Least steps per spread."""
-        if self._steps is None:
-            total = np.ones(self.spread.num)
-            for dim, size in enumerate(self.problem.sizes):
-                factor = np.ones(self.spread.num)
-                for spread in self.spread.spreads:
-                    factor = factor * spread.every[dim]
-                total = total * np.ceil(size / factor)
-            self._steps = total
-        return self._steps
-
-    @property
-    def instances(self) -> list[FloatArray | float]:
-        """Instances of every level per spread."""
-        found: list[FloatArray | float] = []
-        for segment in self.problem.segment_of:
-            total: FloatArray | float = 1.0
-            for spread in self.spread.spreads[:segment]:
-                for factor in spread.every:
-                    total = total * factor
-            found.append(total)
-        return found
-
-
-def _empty(problem: Problem) -> Tilings:
-    ones = tuple(np.ones(1) for _ in problem.sizes)
-    return Tilings(Chain((), ()), ones, (), 1, True)
-
-
-def patterns(problem: Problem) -> list[Pattern]:
-    """All choices of which levels keep which tensors that hardware and user allow."""
-    constraints = problem.constraints
-    names = [level.name for level in problem.hierarchy.levels]
-    per_tensor: list[list[tuple[int, ...]]] = []
-    for info in problem.tensors:
-        role, name = info.tensor.role, info.tensor.name
-        may = [
-            idx
-            for idx, level in enumerate(problem.hierarchy.levels)
-            if idx > 0 and role in level.keeps and (names[idx], name) not in constraints.bypass
-        ]
-        must = {
-            idx
-            for idx, level in enumerate(problem.hierarchy.levels)
-            if idx > 0 and (role in level.must_keep or (names[idx], name) in constraints.keep)
-        }
-        choices = [
-            (0, *(idx for idx, kept in zip(may, flags, strict=True) if kept))
-            for flags in itertools.product((True, False), repeat=len(may))
-        ]
-        per_tensor.append([levels for levels in choices if must <= set(levels)])
-    found = [Pattern(levels=levels) for levels in itertools.product(*per_tensor)]
-    return [pattern for pattern in found if _is_stationary(problem, pattern)]
-
-
-def _is_stationary(problem: Problem, pattern: Pattern) -> bool:
-    wanted = problem.constraints.stationary
-    if wanted is None:
-        return True
-    innermost = max(range(len(problem.hierarchy.levels)), key=lambda idx: (problem.segment_of[idx], idx))
-    segment = problem.segment_of[innermost]
-    for info in problem.tensors:
-        holds = any(problem.segment_of[level] == segment for level in pattern.levels[info.idx])
-        if holds != (info.tensor.name == wanted):
-            return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,84 +84,77 @@ class _Found:
 
     scores: FloatArray
     option: tuple[Tilings, ...]
-    rows: np.ndarray
-    columns: np.ndarray
+    rows: IntArray
+    columns: IntArray
     traffic: Traffic
-    below: np.ndarray
+    below: IntArray
 
 
 class Search:
-    """Searches the tables for one architecture."""
+    """Searches the tables for one architecture and objective.
 
-    def __init__(
-        self,
-        tables: Tables,
-        scorer: Scorer,
-        *,
-        deadline: float = np.inf,
-        keep: int = 1,
-        start: float = np.inf,
-    ) -> None:
+    Args:
+        tables: The problem's tables.
+        scorer: Scores traffic on the architecture.
+        deadline: `time.perf_counter()` at which to stop with what is found.
+    """
+
+    def __init__(self, tables: Tables, scorer: Scorer, *, deadline: float = np.inf) -> None:
         self.tables = tables
         self.problem = tables.problem
         self.scorer = scorer
         self.capacities = [float(c) for c in scorer.prices.capacity_bytes[:, 0]]
         self.deadline = deadline
-        self.keep = keep
         self.outcome = Outcome()
-        self.limit = start
-        self.num_pes = float(np.prod([axis.size for axis in self.problem.hierarchy.axes]))
+        self.limit = np.inf
+        self._floors: dict[int, Floor | None] = {}
 
     def run(self) -> Outcome:
         """Runs to the end, or to the deadline."""
-        bounded = [(self._pattern_bounds(pattern), pattern) for pattern in self.tables.patterns]
-        order = sorted(
-            (k for k, (bounds, _) in enumerate(bounded) if bounds is not None and len(bounds[0])),
-            key=lambda k: (float(np.min(bounded[k][0][0])), k),  # pyright: ignore[reportOptionalSubscript] filtered
-        )
+        tables, outcome = self.tables, self.outcome
+        first = [float(np.min(self._bounds(pattern, self._compulsory(pattern)))) for pattern in tables.patterns]
         open_bound = np.inf
-        for k in order:
-            bounds, pattern = bounded[k]
-            assert bounds is not None
-            open_bound = min(open_bound, self._search_pattern(pattern, *bounds))
-        self.outcome.is_complete = self.outcome.is_complete and self.tables.is_spread_complete
-        best = self.outcome.best[0].score if self.outcome.best else np.inf
-        self.outcome.bound = min(open_bound, best)
-        return self.outcome
+        for k in sorted(range(len(first)), key=lambda k: (first[k], k)):
+            pattern = tables.patterns[k]
+            outcome.num_covered += tables.spread.num
+            if first[k] >= self.limit:
+                continue
+            outer = self._least_outer(pattern)
+            if outer is not None:
+                open_bound = min(open_bound, self._search_pattern(pattern, self._bounds(pattern, outer), outer))
+        outcome.is_complete = outcome.is_complete and tables.is_spread_complete
+        outcome.bound = min(open_bound, self.limit)
+        return outcome
 
-    def _pattern_bounds(self, pattern: Pattern) -> tuple[FloatArray, Traffic] | None:
-        """Per spread a bound on the score under a pattern, and the least outer traffic; None when nothing fits."""
+    def _bounds(self, pattern: Pattern, outer: Floor) -> FloatArray:
+        """Per spread a bound on the score under a pattern."""
         problem, tables = self.problem, self.tables
-        outer = self._least_outer(pattern)
-        if outer is None:
-            return None
-        total = Traffic(list(outer.read), list(outer.write), tables.instances, tables.steps)
+        num_levels = len(problem.hierarchy.levels)
+        total = Traffic([0.0] * num_levels, [0.0] * num_levels, tables.instances, tables.steps)
         for info in problem.tensors:
             total = total.plus(self._least_inner(pattern, info.idx))
-        bounds = np.broadcast_to(np.asarray(self.scorer.score(total)), (tables.spread.num,)).copy()
-        used = np.ones(tables.spread.num)
-        for spread in tables.spread.spreads:
-            used = used * np.prod(spread.every, axis=0)
-        bounds[used < self.problem.constraints.min_utilization * self.num_pes] = np.inf
-        return bounds, outer
+        bounds = np.broadcast_to(np.asarray(outer.score(self.scorer, total)), (tables.spread.num,)).copy()
+        if problem.constraints.min_utilization:
+            num_units = np.prod([axis.size for axis in problem.hierarchy.axes])
+            bounds[tables.num_used < problem.constraints.min_utilization * num_units] = np.inf
+        return bounds
 
-    def _least_outer(self, pattern: Pattern) -> Traffic | None:
-        """Least traffic of the outermost segment, each count on its own; None when nothing fits."""
+    def _compulsory(self, pattern: Pattern) -> Floor:
+        """What the outermost segment moves at the very least: every tensor once into each level that keeps it."""
         num_levels = len(self.problem.hierarchy.levels)
-        least_read, least_write = [np.inf] * num_levels, [np.inf] * num_levels
-        below = np.ones((len(self.problem.sizes), 1), dtype=int)
-        is_feasible = False
-        for block in self.tables.outer(pattern).blocks(below, self.capacities):
-            if not block.fits.any():
-                continue
-            is_feasible = True
-            for least, counts in ((least_read, block.traffic.read), (least_write, block.traffic.write)):
-                for level, count in enumerate(counts):
-                    amount = np.min(np.broadcast_to(np.asarray(count), block.fits.shape)[block.fits])
-                    least[level] = min(least[level], float(amount))
-        if not is_feasible:
-            return None
-        return Traffic(list(least_read), list(least_write), [1.0] * num_levels, 0.0)
+        read: list[FloatArray | float] = [0.0] * num_levels
+        write: list[FloatArray | float] = [0.0] * num_levels
+        for info in self.problem.tensors:
+            levels = [lv for lv in pattern.levels[info.idx] if self.problem.segment_of[lv] == 0]
+            amount = info.elements * info.element_bytes
+            for parent, child in itertools.pairwise(levels):
+                if info.is_output:
+                    write[parent] += amount
+                else:
+                    read[parent] += amount
+                    write[child] += amount
+        energy, latency, main_bytes = self.scorer.parts(Traffic(read, write, [1.0] * num_levels, 0.0))
+        return Floor(float(energy) - self.scorer.mac_energy, float(latency), float(main_bytes))
 
     def _least_inner(self, pattern: Pattern, tensor: int) -> Traffic:
         """Least traffic of a tensor below the outermost segment, per spread."""
@@ -316,27 +168,51 @@ class Search:
         read: list[FloatArray | float] = [0.0] * num_levels
         write: list[FloatArray | float] = [0.0] * num_levels
         whole = info.elements * info.element_bytes
+        last = self.tables.direct(tensor, inner[-1])
         if info.is_output:
             write[parent] += whole
-            last = self.tables.direct(tensor, inner[-1])
             # Accumulations that start from nothing read nothing, but drain once each in exchange.
             drains = whole if not problem.convention.final_drain_is_read else 0.0
             write[inner[-1]] = write[inner[-1]] + last.write[inner[-1]]
             read[inner[-1]] = read[inner[-1]] + np.maximum(last.write[inner[-1]] - drains, 0.0)
         else:
-            read[parent] += whole
+            for level in (parent, *inner[:-1]):
+                read[level] += whole
             for level in inner:
-                write[level] = write[level] + whole
-            for level in inner[:-1]:
-                read[level] = read[level] + whole
-            last = self.tables.direct(tensor, inner[-1])
+                write[level] += whole
             read[inner[-1]] = read[inner[-1]] + last.read[inner[-1]]
         return Traffic(read, write, [1.0] * num_levels, 0.0)
 
-    def _search_pattern(self, pattern: Pattern, bounds: FloatArray, outer: Traffic) -> float:
+    def _least_outer(self, pattern: Pattern) -> Floor | None:
+        """What the outermost segment costs at least around any inner tiling; None when nothing fits."""
+        segment = self.tables.outer(pattern)
+        if id(segment) not in self._floors:
+            self._floors[id(segment)] = self._floor(segment)
+        return self._floors[id(segment)]
+
+    def _floor(self, segment: OuterSegment) -> Floor | None:
+        num_levels = len(self.problem.hierarchy.levels)
+        neutral = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
+        below = np.ones((len(self.problem.sizes), 1), dtype=np.intp)
+        parts: list[float] = []
+        for name in ("energy", "latency", "main_memory_bytes"):
+            if not getattr(self.scorer.objective, name):
+                parts.append(0.0)
+                continue
+            scorer = Scorer(parse_objective(name), self.scorer.prices, 0)
+
+            def score(outer: Traffic, scorer: Scorer = scorer) -> FloatArray:
+                return np.asarray(scorer.score(neutral.plus(outer)))
+
+            choice = segment.best(below, self.capacities, score, np.inf)
+            if choice is None:
+                return None
+            parts.append(choice.score)
+        return Floor(*parts)
+
+    def _search_pattern(self, pattern: Pattern, bounds: FloatArray, outer: Floor) -> float:
         """Searches one pattern; returns the least bound that was left open (infinite when none)."""
         rows = np.flatnonzero(bounds < self.limit)
-        self.outcome.num_covered += len(bounds)
         if not len(rows):
             return np.inf
         menu = self.tables.inner(pattern)
@@ -344,8 +220,21 @@ class Search:
         self.outcome.num_covered += len(bounds) * menu.num
         if not menu.num:
             return np.inf
-        coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer)
-        rows = rows[coarse.min(axis=1) < self.limit]
+        coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer).min(axis=1)
+        coarse = np.maximum(coarse, bounds[rows])
+        order = np.argsort(coarse, kind="stable")
+        rows, coarse = rows[order], coarse[order]
+        low, step = 0, max(1, FIRST_BOUNDS // len(menu.members))
+        while low < len(rows) and coarse[low] < self.limit:
+            high = low + int(np.searchsorted(coarse[low : low + step], self.limit))
+            open_bound = self._search_rows(pattern, rows[low:high], menu, outer)
+            if open_bound < np.inf:
+                return min(open_bound, float(coarse[low]))
+            low, step = low + step, max(1, MOST_BOUNDS // len(menu.members))
+        return np.inf
+
+    def _search_rows(self, pattern: Pattern, rows: IntArray, menu: Menu, outer: Floor) -> float:
+        """Searches some spreads of one pattern; returns the least bound that was left open."""
         every_class = np.arange(len(menu.members))
         tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, every_class, outer)
         left = np.flatnonzero(tighter < self.limit)
@@ -361,7 +250,7 @@ class Search:
             if open_bound < np.inf:
                 return open_bound
             left = left[scores[left] < self.limit]
-            num, cells = num * 8, CELLS
+            num, cells = num * 8, MOST_CELLS
         return np.inf
 
     def _search_batch(
@@ -371,7 +260,7 @@ class Search:
         classes: IntArray,
         scores: FloatArray,
         menu: Menu,
-        outer: Traffic,
+        outer: Floor,
         cells: int,
     ) -> float:
         """Searches some (spread, class of tilings), best bound first, a limited number of tilings at a time."""
@@ -386,12 +275,10 @@ class Search:
             left = self._search_pairs(pattern, rows[low:high], classes[low:high], menu, outer)
             if left < np.inf:
                 return min(left, float(scores[low]))
-            low, cells = high, min(cells * 4, CELLS)
+            low, cells = high, min(cells * 4, MOST_CELLS)
         return np.inf
 
-    def _search_pairs(
-        self, pattern: Pattern, rows: IntArray, classes: IntArray, menu: Menu, outer: Traffic
-    ) -> float:
+    def _search_pairs(self, pattern: Pattern, rows: IntArray, classes: IntArray, menu: Menu, outer: Floor) -> float:
         """Evaluates all inner tilings of some (spread, class of tilings), then completes the promising ones outward."""
         unique, inverse = np.unique(rows, return_inverse=True)
         fit = np.array([self.tables.spread.packing(int(row)) is not None for row in unique])[inverse]
@@ -400,25 +287,25 @@ class Search:
             return np.inf
         columns = np.concatenate([menu.members[c] for c in classes])
         rows = np.repeat(rows, menu.class_sizes[classes])
-        spreads = [spread.take(rows) for spread in self.tables.spread.spreads]
         found: list[_Found] = []
         for option, option_low in zip(menu.options, menu.starts, strict=True):
             here = np.flatnonzero((columns >= option_low) & (columns < option_low + num_of(option)))
             if not len(here):
                 continue
             part = tuple(rows_of(t, columns[here] - option_low) for t in option)
-            frame = make_frame(self.problem, [spread.take(here) for spread in spreads], part)
+            spreads = [spread.take(rows[here]) for spread in self.tables.spread.spreads]
+            frame = make_frame(self.problem, spreads, part)
             traffic, fits = inner_traffic(
                 self.problem, pattern, frame, part, self.capacities, with_steps=self.scorer.objective.latency > 0
             )
             shape = (len(here),)
-            score = np.broadcast_to(np.asarray(self.scorer.score(traffic.plus(outer))), shape)
+            score = np.broadcast_to(np.asarray(outer.score(self.scorer, traffic)), shape)
             at = np.nonzero((score < self.limit) & fits & self._is_tight(frame))[0]
             if len(at):
                 below = np.stack([np.broadcast_to(np.asarray(e), shape)[at] for e in frame.bottoms[0]])
                 chosen = traffic.broadcast(shape).take(at)
                 taken = columns[here[at]] - option_low
-                found.append(_Found(score[at], option, rows[here[at]], taken, chosen, below.astype(int)))
+                found.append(_Found(score[at], option, rows[here[at]], taken, chosen, below.astype(np.intp)))
         return self._complete(pattern, found)
 
     def _is_tight(self, frame: Frame) -> npt.NDArray[np.bool_] | bool:
@@ -440,46 +327,48 @@ class Search:
         group = np.concatenate([np.full(len(f.scores), k) for k, f in enumerate(found)])
         within = np.concatenate([np.arange(len(f.scores)) for f in found])
         order = np.argsort(scores, kind="stable")
-        low, step = 0, 2
+        low, step = 0, FIRST_OUTER
         while low < len(order) and scores[order[low]] < self.limit:
             if time.perf_counter() > self.deadline:
                 self.outcome.is_complete = False
                 return float(scores[order[low]])
             batch = order[low : low + step]
-            batch = batch[scores[batch] < self.limit]
             for k in np.unique(group[batch]):
-                self._finish(pattern, found[k], within[batch[group[batch] == k]])
-            low, step = low + step, min(step * 2, MOST_AT_ONCE)
+                which = within[batch[(group[batch] == k) & (scores[batch] < self.limit)]]
+                if len(which):
+                    self._finish(pattern, found[k], which)
+            low, step = low + step, min(step * 2, MOST_OUTER)
         return np.inf
 
     def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
-        """Finds the best outer tiling for some candidates."""
-        column = _column(found.traffic.take(which))
-        for block in self.tables.outer(pattern).blocks(found.below[:, which], self.capacities):
-            self.outcome.is_complete = self.outcome.is_complete and block.is_complete
-            scores = np.where(block.fits, self.scorer.score(column.plus(block.traffic)), np.inf)
-            best = int(np.argmin(scores))
-            k, at = divmod(best, scores.shape[1])
-            if not scores[k, at] < self.limit:
-                continue
-            extents = tuple(
-                tuple(int(np.broadcast_to(x, scores.shape)[k, at]) for x in site) for site in block.at
-            )
-            chosen = int(which[k])
-            candidate = Candidate(
-                pattern=pattern,
-                row=int(found.rows[chosen]),
-                inner=tuple(_choice(tiling, int(found.columns[chosen])) for tiling in found.option),
-                outer=Choice(block.chain, (), extents),
-                score=float(scores[k, at]),
-            )
-            self._take(candidate)
+        """Finds the best outer tiling for some candidates of one option."""
+        inner = _column(found.traffic.take(which))
+        segment = self.tables.outer(pattern)
 
-    def _take(self, candidate: Candidate) -> None:
-        self.outcome.best = [candidate, *self.outcome.best][: self.keep]
-        self.limit = candidate.score
+        def score(outer: Traffic) -> FloatArray:
+            return np.asarray(self.scorer.score(inner.plus(outer)))
+
+        choice = segment.best(found.below[:, which], self.capacities, score, self.limit)
+        self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
+        if choice is None:
+            return
+        chosen = int(which[choice.inner])
+        self.limit = choice.score
+        self.outcome.best = Candidate(
+            pattern=pattern,
+            row=int(found.rows[chosen]),
+            inner=tuple(_choice(tiling, int(found.columns[chosen])) for tiling in found.option),
+            outer=Choice(choice.chain, (), choice.at),
+            score=choice.score,
+        )
 
 
+def _choice(tiling: Tilings, row: int) -> Choice:
+    return Choice(
+        tiling.chain,
+        tuple(int(extent[row]) for extent in tiling.top),
+        tuple(tuple(int(extent[row]) for extent in site) for site in tiling.at),
+    )
 
 
 def _column(traffic: Traffic) -> Traffic:

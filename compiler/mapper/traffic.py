@@ -120,4 +120,5 @@ def footprint(info: TensorInfo, extents: Sequence[FloatArray | float]) -> FloatA
     for (a, over_a), (b, over_b) in info.sliding:
         x, y = extents[a], extents[b]
         total = total * (x * y - np.maximum(x - over_a, 0.0) * np.maximum(y - over_b, 0.0))
-    return total
+    # Tiles of elements that are no whole number of bytes end at a byte.
+    return np.ceil(total) if info.tensor.bits % 8 else total

@@ -1,0 +1,142 @@
+"""What a problem's search needs that no capacity, bandwidth or energy changes, listed once on demand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from .inner import Pattern, Site, charge, make_frame
+from .menu import Menu, joined, make_menu
+from .objective import Traffic
+from .outer import OuterSegment, outer_segment
+from .placement import Chain, Point, Tilings, chains, tilings
+from .problem import FloatArray, Problem
+from .spatial import spread_table
+
+SPREAD_LIMIT = 400_000
+TILING_LIMIT = 400_000
+
+
+class Tables:
+    """Spreads, inner tilings and outer segments of one problem.
+
+    Args:
+        problem: The problem.
+        roomiest: Per level the largest capacity of interest [bytes]; tilings beyond are never listed.
+    """
+
+    def __init__(self, problem: Problem, roomiest: Sequence[float]) -> None:
+        self.problem = problem
+        self.roomiest = tuple(roomiest)
+        self.spread, self.is_spread_complete = spread_table(problem, SPREAD_LIMIT)
+        self.patterns = patterns(problem)
+        self._outer: dict[object, OuterSegment] = {}
+        self._inner: dict[object, Menu] = {}
+        self._direct: dict[tuple[int, int], Traffic] = {}
+
+    def outer(self, pattern: Pattern) -> OuterSegment:
+        """The outermost segment under a placement."""
+        held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] == 0) for levels in pattern.levels)
+        if held not in self._outer:
+            self._outer[held] = outer_segment(self.problem, pattern)
+        return self._outer[held]
+
+    def inner(self, pattern: Pattern) -> Menu:
+        """Tilings of the inner segments."""
+        held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] > 0) for levels in pattern.levels)
+        if held not in self._inner:
+            self._inner[held] = make_menu(self.problem, self._list_inner(held))
+        return self._inner[held]
+
+    def _list_inner(self, held: tuple[tuple[int, ...], ...]) -> list[tuple[Tilings, ...]]:
+        problem = self.problem
+        ones = [1] * len(problem.sizes)
+        per_segment: list[list[Tilings]] = []
+        for segment in range(1, problem.num_fanouts + 1):
+            points = [Point(t, lv) for t, levels in enumerate(held) for lv in levels if problem.segment_of[lv] == segment]
+            listed = [
+                tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=TILING_LIMIT)
+                for chain in chains(problem, points, is_outermost=False)
+            ]
+            per_segment.append([tiling for tiling in listed if tiling.num])
+        return [joined(option, TILING_LIMIT) for option in itertools.product(*per_segment)]
+
+    def direct(self, tensor: int, parent: int) -> Traffic:
+        """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
+        if (tensor, parent) not in self._direct:
+            problem = self.problem
+            info = problem.tensors[tensor]
+            num_levels = len(problem.hierarchy.levels)
+            read: list[FloatArray | float] = [0.0] * num_levels
+            write: list[FloatArray | float] = [0.0] * num_levels
+            site = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
+            frame = make_frame(problem, self.spread.spreads, [_empty(problem)] * problem.num_fanouts)
+            charge(problem, info, frame, site, parent, None, info.elements, read, write)
+            self._direct[tensor, parent] = Traffic(read, write, [1.0] * num_levels, 0.0)
+        return self._direct[tensor, parent]
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """Least steps per spread."""
+        total = np.ones(self.spread.num)
+        for dim, size in enumerate(self.problem.sizes):
+            factor = np.ones(self.spread.num)
+            for spread in self.spread.spreads:
+                factor = factor * spread.every[dim]
+            total = total * np.ceil(size / factor)
+        return total
+
+    @cached_property
+    def instances(self) -> list[FloatArray | float]:
+        """Instances in use of every level per spread."""
+        return [self._used(segment) for segment in self.problem.segment_of]
+
+    @cached_property
+    def num_used(self) -> FloatArray:
+        """Compute units in use per spread."""
+        return np.ones(self.spread.num) * self._used(self.problem.num_fanouts)
+
+    def _used(self, num_fanouts: int) -> FloatArray | float:
+        total: FloatArray | float = 1.0
+        for spread in self.spread.spreads[:num_fanouts]:
+            for factor in spread.every:
+                total = total * factor
+        return total
+
+
+def _empty(problem: Problem) -> Tilings:
+    ones = tuple(np.ones(1) for _ in problem.sizes)
+    return Tilings(Chain((), ()), ones, (), 1, True)
+
+
+def patterns(problem: Problem) -> list[Pattern]:
+    """All choices of which levels keep which tensors that hardware and user allow."""
+    constraints = problem.constraints
+    per_tensor: list[list[tuple[int, ...]]] = []
+    for info in problem.tensors:
+        role, name = info.tensor.role, info.tensor.name
+        inner_levels = list(enumerate(problem.hierarchy.levels))[1:]
+        may = [idx for idx, lv in inner_levels if role in lv.keeps and (lv.name, name) not in constraints.bypass]
+        must = {idx for idx, lv in inner_levels if role in lv.must_keep or (lv.name, name) in constraints.keep}
+        choices = [
+            (0, *(idx for idx, kept in zip(may, flags, strict=True) if kept))
+            for flags in itertools.product((True, False), repeat=len(may))
+        ]
+        per_tensor.append([levels for levels in choices if must <= set(levels)])
+    found = [Pattern(levels=levels) for levels in itertools.product(*per_tensor)]
+    return [pattern for pattern in found if _is_stationary(problem, pattern)]
+
+
+def _is_stationary(problem: Problem, pattern: Pattern) -> bool:
+    """Whether the innermost segment holds the stationary tensor and no other, where the user names one."""
+    wanted = problem.constraints.stationary
+    if wanted is None:
+        return True
+    segment = max(problem.segment_of)
+    return all(
+        any(problem.segment_of[level] == segment for level in pattern.levels[info.idx]) == (info.tensor.name == wanted)
+        for info in problem.tensors
+    )
