@@ -34,7 +34,9 @@ class Spec(BaseModel):
     In YAML a field has its alias; Python code uses the field's name and base units.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, defer_build=True
+    )
 
     def faults(self) -> Iterator[Fault]:
         """Faults between fields; each field by itself is valid."""

@@ -45,6 +45,10 @@ TEXTS = st.sampled_from(
         "é ☃",
         " x ",
         "2024-01-01",
+        "two\nlines",
+        "end\n",
+        " a\n\n  b: c\n",
+        "tab\there",
     ]
 ) | st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30).filter(
     lambda text: bool(text.strip())
