@@ -16,8 +16,9 @@ import numpy as np
 
 from .inner import Pattern
 from .objective import Scorer, Traffic
-from .placement import Tilings
+from .placement import Tilings, slide_choices
 from .problem import FloatArray, IntArray, Problem
+from .traffic import window_elements
 
 if TYPE_CHECKING:
     from .tables import Tables
@@ -51,6 +52,8 @@ class Menu:
         class_sizes: Per class how many members it has.
         tops: Per segment and class of dims the product of extents around the segment, [classes].
         at: Per (tensor, level) and class of dims the product of the tile's extents, [classes].
+        windows: Per (tensor, level) of the innermost segment whose tensor has windows, the elements of its tiles over
+            all pieces, [classes].
         largest: Classes that no other class matches or betters in all products: they bound all others.
         is_complete: False when tilings were dropped to respect a limit.
     """
@@ -62,6 +65,7 @@ class Menu:
     class_sizes: IntArray
     tops: tuple[FloatArray, ...]
     at: dict[tuple[int, int], FloatArray]
+    windows: dict[tuple[int, int], FloatArray]
     largest: IntArray
     is_complete: bool
 
@@ -81,16 +85,22 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     signatures: list[FloatArray] = []
     num = 0
     points = sorted({(p.tensor, p.level) for option in options for t in option for p in t.chain.points})
+    windowed = [
+        (t, lv)
+        for t, lv in points
+        if problem.segment_of[lv] == problem.num_fanouts and slide_choices(problem, problem.tensors[t])
+    ]
     for option in options:
         starts.append(num)
         num += num_of(option)
         sites = {(p.tensor, p.level): site for t in option for p, site in zip(t.chain.points, t.at, strict=True)}
         extents = [*(t.top for t in option), *(sites[point] for point in points)]
         products = [_product([e[d] for d in dims], num_of(option)) for e in extents for dims in groups]
+        products += [_windows(problem, option, point) for point in windowed]
         signatures.append(np.stack(products) if products else np.zeros((0, num_of(option))))
     if not options:
         none = np.zeros(0, dtype=np.intp)
-        return Menu((), (), 0, (), none, (), {}, none, True)
+        return Menu((), (), 0, (), none, (), {}, {}, none, True)
     table = np.concatenate(signatures, axis=1)
     unique, inverse = np.unique(table, axis=1, return_inverse=True)
     inverse = inverse.reshape(-1)
@@ -100,8 +110,9 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     width = len(groups)
     num_segments = len(options[0])
     blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
-    # The extents around the outermost inner segment do not enter the bound.
+    # The extents around the outermost inner segment do not enter the bound; fewer window elements are better.
     entering = unique[width:] if num_segments else unique
+    entering = np.concatenate([entering[: len(entering) - len(windowed)], -unique[len(unique) - len(windowed) :]])
     return Menu(
         options=tuple(options),
         starts=tuple(starts),
@@ -110,9 +121,24 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         class_sizes=sizes,
         tops=tuple(blocks[:num_segments]),
         at=dict(zip(points, blocks[num_segments:], strict=True)),
+        windows=dict(zip(windowed, unique[len(unique) - len(windowed) :], strict=True)),
         largest=_largest(entering),
         is_complete=all(t.is_complete for option in options for t in option),
     )
+
+
+def _windows(problem: Problem, option: tuple[Tilings, ...], point: tuple[int, int]) -> FloatArray:
+    """Elements of a tensor's tiles over all pieces, under every tiling of an option."""
+    tiling = option[-1]
+    around: Sequence[FloatArray | float] = tiling.top
+    info = problem.tensors[point[0]]
+    total: FloatArray | float = np.inf
+    for here, slides, extents in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
+        if (here.tensor, here.level) == point:
+            for dim in slides:
+                total = np.minimum(total, window_elements(problem, info, extents, (dim, around[dim])))
+        around = extents
+    return np.broadcast_to(np.asarray(total), (tiling.num,))
 
 
 def _largest(products: FloatArray) -> IntArray:
@@ -214,6 +240,10 @@ class _Relaxed:
         for level in inner:
             amount = self.moved(tensor, level, parent, shared=None) * whole
             crossing = self.moved(tensor, level, parent, shared=info.is_output) * whole
+            if (tensor, level) in self.menu.windows:
+                windows = self.menu.windows[tensor, level][None, self.classes] / whole
+                amount = amount * windows
+                crossing = crossing * np.maximum(windows / self.sharers(tensor, level, parent), 1.0)
             if info.is_output:
                 write[parent] = write[parent] + crossing * scale
                 if problem.segment_of[parent] == 0:
@@ -234,6 +264,16 @@ class _Relaxed:
         else:
             read[parent] = read[parent] + last.read[parent]
         return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+    def sharers(self, tensor: int, level: int, parent: int) -> FloatArray:
+        """Instances that may share overlapping windows, [rows, 1]."""
+        problem = self.problem
+        total = np.ones((len(self.rows), 1))
+        for pair in problem.tensors[tensor].sliding:
+            for dim, _ in pair:
+                for fanout in range(problem.segment_of[parent], problem.segment_of[level]):
+                    total = total * self.tables.spread.spreads[fanout].multicast[dim][self.rows, None]
+        return total
 
     def moved(self, tensor: int, level: int, parent: int, *, shared: bool | None) -> FloatArray:
         """Least refills of a tile over the tensor's size; with `shared` instances that share count once."""

@@ -37,39 +37,45 @@ class Spread:
         return self.every, self.multicast, self.reduction
 
 
+Slot = tuple[int, tuple[AxisInfo, ...]]
+"""A dim and the interchangeable axes over which one of its factors may be split."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadTable:
     """All candidates for all fan-outs together.
 
     Attributes:
         spreads: Per fan-out its factors, outermost fan-out first.
-        slots: Per fan-out the (dim, axes) that each column of `factors` stands for.
+        slots: Per fan-out what each row of `factors` stands for.
         factors: Per fan-out the factor of each slot, [slots, candidates].
         num: Number of candidates.
     """
 
     spreads: tuple[Spread, ...]
-    slots: tuple[tuple[tuple[int, tuple[AxisInfo, ...]], ...], ...]
+    slots: tuple[tuple[Slot, ...], ...]
     factors: tuple[FloatArray, ...]
     num: int
+    _packed: list[dict[tuple[int, ...], tuple[tuple[AxisInfo, int, int], ...] | None]]
 
     def packing(self, row: int) -> tuple[tuple[AxisInfo, int, int], ...] | None:
         """How candidate `row` fills the axes: (axis, dim, factor); None when it cannot be packed."""
         found: list[tuple[AxisInfo, int, int]] = []
-        for slots, factors in zip(self.slots, self.factors, strict=True):
-            wanted = tuple((d, axes, int(f)) for (d, axes), f in zip(slots, factors[:, row], strict=True) if f > 1)
-            packed = _pack(wanted)
+        for slots, factors, known in zip(self.slots, self.factors, self._packed, strict=True):
+            key = tuple(factors[:, row].astype(int).tolist())
+            if key not in known:
+                known[key] = pack(slots, key)
+            packed = known[key]
             if packed is None:
                 return None
             found += packed
         return tuple(found)
 
 
-@lru_cache(maxsize=65536)
-def _pack(wanted: tuple[tuple[int, tuple[AxisInfo, ...], int], ...]) -> tuple[tuple[AxisInfo, int, int], ...] | None:
+def pack(slots: Sequence[Slot], factors: Sequence[int]) -> tuple[tuple[AxisInfo, int, int], ...] | None:
     """Splits each factor over the axes that may carry it so that no axis overflows; the first way found."""
-    axes = tuple(dict.fromkeys(axis for _, allowed, _ in wanted for axis in allowed))
-    room = {axis: axis.size for axis in axes}
+    wanted = [(dim, axes, factor) for (dim, axes), factor in zip(slots, factors, strict=True) if factor > 1]
+    room = {axis: axis.size for _, axes, _ in wanted for axis in axes}
 
     def place(idx: int) -> list[tuple[AxisInfo, int, int]] | None:
         if idx == len(wanted):
@@ -134,15 +140,15 @@ def spread_table(problem: Problem, limit: int) -> tuple[SpreadTable, bool]:
             num, is_complete = limit, False
     slots = tuple(tuple(slots) for slots, _, _ in per_fanout)
     spreads = tuple(_spread(problem, s, column, num) for s, column in zip(slots, columns, strict=True))
-    return SpreadTable(spreads=spreads, slots=slots, factors=tuple(columns), num=num), is_complete
+    return SpreadTable(spreads=spreads, slots=slots, factors=tuple(columns), num=num, _packed=[{} for _ in slots]), is_complete
 
 
 def _fanout_factors(
     problem: Problem, fanout: int, limit: int
-) -> tuple[list[tuple[int, tuple[AxisInfo, ...]]], FloatArray, bool]:
+) -> tuple[list[Slot], FloatArray, bool]:
     """Slots of one fan-out and all their factors, [slots, candidates]."""
     axes = problem.axes_of(fanout)
-    slots: list[tuple[int, tuple[AxisInfo, ...]]] = []
+    slots: list[Slot] = []
     # Axes with equal capabilities are interchangeable for what moves: one slot serves them together.
     by_flags: dict[tuple[bool, bool], list[AxisInfo]] = {}
     for axis in axes:
@@ -159,7 +165,7 @@ def _fanout_factors(
     is_complete = True
     for at, (dim, allowed) in enumerate(slots):
         room = math.prod(axis.size for axis in allowed)
-        values = [v for v in quotients(problem.sizes[dim]) if v <= room and _pack(((dim, allowed, v),)) is not None]
+        values = [v for v in quotients(problem.sizes[dim]) if v <= room and pack([(dim, allowed)], [v]) is not None]
         factors = np.concatenate(
             [np.repeat(factors, len(values), axis=1), np.tile(np.array(values, dtype=float), factors.shape[1])[None]]
         )
@@ -179,7 +185,7 @@ def _fanout_factors(
 
 
 def _spread(
-    problem: Problem, slots: Sequence[tuple[int, tuple[AxisInfo, ...]]], factors: FloatArray, num: int
+    problem: Problem, slots: Sequence[Slot], factors: FloatArray, num: int
 ) -> Spread:
     every = [np.ones(num) for _ in problem.sizes]
     multicast = [np.ones(num) for _ in problem.sizes]
