@@ -6,6 +6,7 @@ batch of mappings.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,21 +163,40 @@ def _instructions(
     if array.instruction_steps is None:
         whole, _ = _passes(nest, pieces, array)
         return whole, np.maximum(steps * step_cycles, whole * least)
-    most = float(array.instruction_steps)
-    instructions = steps.copy()
+    instructions, cycles = steps.copy(), np.maximum(steps * step_cycles, steps * least)
     still: Choice = True
     for idx in reversed(range(len(nest.loops))):
         if nest.loops[idx].axis is not None or still is False:
             continue
-        bound = pieces.bounds[idx]
-        here = narrow(still, bound > 1)
+        here = narrow(still, pieces.bounds[idx] > 1)
         if here is not False:
-            count = time_steps(nest, pieces, len(nest.loops), here, idx) * np.ceil(bound / most)
-            instructions = count if here is True else np.where(here, count, instructions)
-        still = narrow(still, bound == 1)
-    cycles = steps * step_cycles
-    short = np.maximum(least - cycles / instructions, 0.0)
-    return instructions, cycles + instructions * short
+            num, long = _portions(nest, pieces, idx, here, array.instruction_steps, least / step_cycles)
+            instructions = np.where(here, num, instructions)
+            cycles = np.where(here, long * step_cycles, cycles)
+        still = narrow(still, pieces.bounds[idx] == 1)
+    return instructions, cycles
+
+
+def _portions(
+    nest: Nest, pieces: Pieces, idx: int, here: Choice, most: int, least: float
+) -> tuple[FloatArray, FloatArray]:
+    """Portions into which the runs of loop `idx` are cut, and their steps with none counted below `least`."""
+    dim = nest.loops[idx].dim
+    runs = time_steps(nest, pieces, len(nest.loops), here, idx)
+    steps = time_steps(nest, pieces, len(nest.loops))
+    portions = np.ceil(pieces.bounds[idx] / most)
+    # Sum of max(size, least) over the pieces of `dim` that the loop runs through, on one instance.
+    outside = [other for other in nest.over(dim, len(nest.loops)) if other != idx]
+    in_time: dict[int, Choice] = {other: nest.loops[other].axis is None for other in outside}
+    own = pieces.visits(outside, dim, in_time) if outside else np.ones(pieces.batch)
+    spread: FloatArray | float = 1.0
+    for other in outside:
+        if nest.loops[other].axis is not None:
+            spread = spread * pieces.bounds[other]
+    whole = math.ceil(least)
+    exact = (whole * own + pieces.overhang(outside, dim, {}, whole) / spread) * (runs / own)
+    average = np.maximum(steps, runs * portions * least)
+    return runs * portions, np.where(portions == 1, np.maximum(exact, steps), average)
 
 
 def _paced(

@@ -23,8 +23,9 @@ class Link:
         child: Level that is refilled.
         overlaps: Whether the refill hides behind computation.
         refills: How often, over the whole run.
-        parent_in: Reading at the parent.
-        parent_out: Writing at the parent.
+        parent_in: Reading at the parent, or at a cache that stands for it.
+        parent_out: Writing there.
+        parent_shared: Both together, where reads and writes take turns; else 0.
         child_in: Writing at the child.
         child_out: Reading at the child.
         lanes: Passing the vector unit on the way out.
@@ -35,6 +36,7 @@ class Link:
     refills: FloatArray
     parent_in: FloatArray
     parent_out: FloatArray
+    parent_shared: FloatArray
     child_in: FloatArray
     child_out: FloatArray
     lanes: FloatArray
@@ -67,17 +69,17 @@ def link_of(
     fetched = each * (transfer.sent_back if is_output else transfer.delivered)
     stored = each * transfer.delivered if is_output else zero
     caches = [level for level in timing.levels[transfer.parent + 1 : transfer.child] if level.is_cache]
-    parent_in, parent_out = _parent_cycles(
-        op, row, fetched, stored, op.tensor_bytes(tensor) / refills, parent, caches, warm_caches
-    )
+    served = _served(op, tensor, row, fetched, stored, refills, parent, caches, warm_caches)
+    times = [cycles / counts.instances[transfer.parent] for cycles in served]
     at_child = padding(row, child) * transfer.filled / transfer.delivered / counts.instances[transfer.child]
     passes_lanes = timing.vector_lanes > 0 and transfer.parent == 0
     return Link(
         child=transfer.child,
         overlaps=child.double_buffered,
         refills=refills,
-        parent_in=parent_in / counts.instances[transfer.parent],
-        parent_out=parent_out / counts.instances[transfer.parent],
+        parent_in=times[0],
+        parent_out=times[1],
+        parent_shared=times[2],
         child_in=fetched * at_child / child.write_bytes_per_cycle,
         child_out=stored * at_child / child.read_bytes_per_cycle,
         lanes=stored * 8 / tensor.bits / timing.vector_lanes if passes_lanes else zero,
@@ -102,38 +104,50 @@ def has_cached_path(counts: Counts, timing: Timing) -> bool:
     )
 
 
-def _parent_cycles(
+def _served(
     op: Op,
+    tensor: Tensor,
     row: FloatArray,
     fetched: FloatArray,
     stored: FloatArray,
-    distinct: FloatArray,
+    refills: FloatArray,
     parent: LevelTiming,
     caches: Sequence[LevelTiming],
     warm_caches: bool,
-) -> tuple[FloatArray, FloatArray]:
-    """Cycles per refill of reading and writing at the parent, or at the cache that stands for it.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Cycles per refill of reading, of writing, and of both at ports where they take turns.
 
-    A cache serves an op when all of its tensors fit; then each byte comes from the parent once, or not at
-    all when the cache is warm. Otherwise it passes everything through, and a row written in part is fetched
-    first (write-allocate).
+    A tensor that a cache holds is served by it; each of its bytes comes from further out once, or not at all
+    when the cache is warm. A tensor that none holds passes through, and what is written is fetched first
+    (write-allocate). Requests are served in order, so that the times at different memories add.
     """
-    footprint = sum(op.tensor_bytes(tensor) for tensor in op.tensors)
-    wide = padding(row, parent)
-    cache = next((level for level in reversed(caches) if level.capacity_bytes >= footprint), None)
+    zero = np.zeros_like(row)
+    cache = next((level for level in reversed(caches) if tensor.name in resident(op, level)), None)
     if cache is None:
-        allocated = stored if caches else 0.0
-        reads = (fetched + allocated) * wide / parent.read_bytes_per_cycle
-        return reads, stored * wide / parent.write_bytes_per_cycle
-    near = padding(row, cache)
-    missed = 0.0 if warm_caches else distinct
-    read_misses, write_misses = np.minimum(missed, fetched), np.minimum(missed, stored)
-    reads = (fetched - read_misses) * near / cache.read_bytes_per_cycle
-    writes = (stored - write_misses) * near / cache.write_bytes_per_cycle
-    return (
-        reads + read_misses * wide / parent.read_bytes_per_cycle,
-        writes + write_misses * wide / parent.write_bytes_per_cycle,
-    )
+        parts = [(parent, fetched + stored if caches else fetched, stored)]
+    else:
+        distinct = zero if warm_caches else zero + op.tensor_bytes(tensor) / refills
+        first_in, first_out = np.minimum(distinct, fetched), np.minimum(distinct, stored)
+        parts = [(cache, fetched - first_in, stored - first_out), (parent, first_in, first_out)]
+    reads, writes, shared = zero, zero, zero
+    for level, fetch, store in parts:
+        wide = padding(row, level)
+        read = fetch * wide / level.read_bytes_per_cycle
+        write = store * wide / level.write_bytes_per_cycle
+        reads, writes = reads + read, writes + write
+        shared = shared + (read + write if level.shares_port else 0.0)
+    return reads, writes, shared
+
+
+def resident(op: Op, cache: LevelTiming) -> frozenset[str]:
+    """Tensors of an op that a cache holds whole: the smallest ones, as long as they fit together."""
+    left = cache.capacity_bytes
+    names: set[str] = set()
+    for tensor in sorted(op.tensors, key=op.tensor_bytes):
+        left -= op.tensor_bytes(tensor)
+        if left >= 0:
+            names.add(tensor.name)
+    return frozenset(names)
 
 
 def _moved_anew(

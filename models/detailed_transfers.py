@@ -141,6 +141,7 @@ def _once(group: Group, links: tuple[Link, ...], timing: Timing, *, inward: bool
             refills=link.refills,
             parent_in=link.parent_in if inward else zero,
             parent_out=zero if inward else link.parent_out,
+            parent_shared=zero,
             child_in=link.child_in if inward else zero,
             child_out=zero if inward else link.child_out,
             lanes=zero if inward else link.lanes,
@@ -164,7 +165,8 @@ def _port_cycles(group: Group, links: tuple[Link, ...], timing: Timing, order: n
         return np.cumsum(np.take_along_axis(table, order, axis=0), axis=0)
 
     parent = timing.levels[group.parent]
-    cycles = np.maximum(_combined(gathered("parent_in"), gathered("parent_out"), parent), gathered("lanes"))
+    names = ("parent_in", "parent_out", "parent_shared", "lanes")
+    cycles = np.maximum.reduce([gathered(name) for name in names])
     for child in sorted({link.child for link in links}):
         both = _combined(gathered("child_out", child), gathered("child_in", child), timing.levels[child])
         cycles = np.maximum(cycles, both)
