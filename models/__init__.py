@@ -15,6 +15,17 @@ from .conventions import CONVENTIONS, Convention
 from .counting import Counts, Transfer, count
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
 from .detailed_timing import Timing, timing_of
+from .estimate import (
+    Action,
+    Fidelity,
+    NetworkEstimate,
+    OpEstimate,
+    estimate_batch,
+    estimate_network,
+    estimate_op,
+    estimate_vector_op,
+    prices_of,
+)
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -22,6 +33,7 @@ from .pricing import Priced, Prices, price, stack_prices
 
 __all__ = [
     "CONVENTIONS",
+    "Action",
     "ArchNumbers",
     "AreaPart",
     "AxisInfo",
@@ -32,12 +44,15 @@ __all__ = [
     "Cycles",
     "DatatypeNumbers",
     "FanoutNumbers",
+    "Fidelity",
     "Hierarchy",
     "Holder",
     "LevelInfo",
     "LevelNumbers",
     "Nest",
     "NestLoop",
+    "NetworkEstimate",
+    "OpEstimate",
     "Part",
     "Priced",
     "Prices",
@@ -48,11 +63,16 @@ __all__ = [
     "count",
     "detailed_batch",
     "detailed_cycles",
+    "estimate_batch",
+    "estimate_network",
+    "estimate_op",
+    "estimate_vector_op",
     "hierarchy_of",
     "make_nest",
     "max_of",
     "nest_of",
     "price",
+    "prices_of",
     "resolve",
     "sliding_axes",
     "stack_prices",
