@@ -148,7 +148,9 @@ def estimate_batch(nest: Nest, tiles: FloatArray, prices: Prices, convention: Co
     return Priced(
         energy_pj=np.concatenate([b.energy_pj for b in blocks]),
         latency_cycles=np.concatenate([b.latency_cycles for b in blocks]),
-        level_cycles=tuple(np.concatenate(list(parts)) for parts in zip(*(b.level_cycles for b in blocks), strict=True)),
+        level_cycles=tuple(
+            np.concatenate(list(parts)) for parts in zip(*(b.level_cycles for b in blocks), strict=True)
+        ),
         compute_cycles=np.concatenate([b.compute_cycles for b in blocks]),
         fits=np.concatenate([b.fits for b in blocks]),
     )

@@ -94,9 +94,7 @@ class _Writer:
         for axis, dim, factor in sorted(axes, key=lambda entry: entry[0].multicast or entry[0].reduction):
             inner = self._inside(axes, axis, dim, top)
             if self.extents[dim] > inner:
-                self.nodes.append(
-                    Spatial(dim=self.problem.dims[dim], tile=inner, fanout=axis.fanout, axis=axis.name)
-                )
+                self.nodes.append(Spatial(dim=self.problem.dims[dim], tile=inner, fanout=axis.fanout, axis=axis.name))
                 self.extents[dim] = inner
             del factor
 

@@ -165,7 +165,13 @@ def make_frame(problem: Problem, spreads: Sequence[Spread], chains: Sequence[Til
 
 
 def inner_traffic(
-    problem: Problem, pattern: Pattern, frame: Frame, chains: Sequence[Tilings], capacities: Sequence[float], *, with_steps: bool
+    problem: Problem,
+    pattern: Pattern,
+    frame: Frame,
+    chains: Sequence[Tilings],
+    capacities: Sequence[float],
+    *,
+    with_steps: bool,
 ) -> tuple[Traffic, FloatArray | bool]:
     """Traffic of every transfer whose child is the compute unit or a level below a fan-out.
 

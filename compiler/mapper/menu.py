@@ -286,7 +286,9 @@ class _Relaxed:
                 continue
             extent: FloatArray = menu.at[tensor, level][group][None, self.classes]
             for inside in range(problem.num_fanouts, segment, -1):
-                extent = extent * menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
+                extent = (
+                    extent * menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
+                )
             if shared is not None:
                 for between in range(segment, outer, -1):
                     kind = "reduction" if shared else "multicast"

@@ -57,12 +57,14 @@ class OuterSegment:
         chains: Orders of the holders.
         levels: Levels of the segment that hold tiles.
         is_complete: False once tilings were dropped to respect a limit.
+        num_evaluated: Tilings evaluated so far.
     """
 
     problem: Problem
     chains: tuple[Chain, ...]
     levels: tuple[int, ...]
     is_complete: bool = True
+    num_evaluated: int = 0
     _options: dict[tuple[int, int, int], FloatArray] = field(default_factory=dict[tuple[int, int, int], FloatArray])
 
     def options(self, chain: int, dim: int, below: int) -> FloatArray:
@@ -73,9 +75,7 @@ class OuterSegment:
             self._options[key] = table[:, np.lexsort(table[::-1])]
         return self._options[key]
 
-    def best(
-        self, below: IntArray, capacities: Sequence[float], score: Score, limit: float
-    ) -> OuterChoice | None:
+    def best(self, below: IntArray, capacities: Sequence[float], score: Score, limit: float) -> OuterChoice | None:
         """The outer tiling with the least score below `limit`, the first of equals; None when there is none.
 
         Args:
@@ -86,6 +86,8 @@ class OuterSegment:
         """
         found: OuterChoice | None = None
         for chain in range(len(self.chains)):
+            if any(self.options(chain, dim, int(x)).shape[1] == 0 for dim, row in enumerate(below) for x in np.unique(row)):
+                continue  # the user's fixed tiles leave nothing
             walk = _ChainWalk(self, chain, below, capacities, score)
             better = walk.run(limit)
             if better is not None:
@@ -182,6 +184,7 @@ class _ChainWalk:
         for low in range(0, num, step):
             part = {d: index[low : low + step] for d, index in picks.items()}
             shape = (self.num_inner, min(step, num - low))
+            self.segment.num_evaluated += shape[0] * shape[1]
             fits = self._fits(self._sites(part, self.least), shape)
             if np.isfinite(limit):
                 bound = self.score(self._traffic(self._sites(part, self.ideal)))
@@ -195,6 +198,7 @@ class _ChainWalk:
         for low in range(0, num, step):
             part = {d: index[low : low + step] for d, index in picks.items()}
             shape = (self.num_inner, min(step, num - low))
+            self.segment.num_evaluated += shape[0] * shape[1]
             sites = self._sites(part, self.least)
             if self.chosen is not None:
                 self._choose(sites, self.chosen)

@@ -169,13 +169,14 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
     """Extents of one dim at the top and at every holder, [1 + holders, options]."""
     size = problem.sizes[dim]
     num_sites = len(chain.points)
-    if size <= below or num_sites == 0:
+    if (size <= below and not problem.fixed_tiles) or num_sites == 0:
         whole = below * -(-size // below) if is_outermost else below
         return np.full((num_sites + 1, 1), float(max(whole, below)))
     groups = _groups(problem, chain, dim)
+    levels = [-1, *(point.level for point in chain.points)]
     options: list[list[int]] = [[]]  # extents per group, outermost first; built from the innermost
     for position in range(len(groups) - 1, -1, -1):
-        wants_small, wants_big = groups[position][1]
+        sites, (wants_small, wants_big) = groups[position]
         is_first, is_last = position == 0, position == len(groups) - 1
         grown: list[list[int]] = []
         for inner in options:
@@ -187,6 +188,9 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
                 factors = (1,)
             else:
                 factors = quotients(num_tiles)
+            fixed = {problem.fixed_tiles[key] for site in sites if (key := (levels[site], dim)) in problem.fixed_tiles}
+            if fixed:
+                factors = _fixed_factors(fixed, base, num_tiles)
             grown += [[base * factor, *inner] for factor in factors]
         options = grown
     table = np.ones((num_sites + 1, len(options)))
@@ -195,6 +199,15 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
             for site in sites:
                 table[site, column] = extent
     return table
+
+
+def _fixed_factors(extents: set[int], base: int, num_tiles: int) -> tuple[int, ...]:
+    """The factor that gives the extent that the user fixed; none where the tiles inside do not divide it."""
+    (extent, *others) = extents
+    if others:
+        return ()
+    factor = min(-(-extent // base), num_tiles)
+    return (factor,) if factor == num_tiles or factor * base == extent else ()
 
 
 def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], tuple[bool, bool]]]:

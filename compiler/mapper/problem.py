@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ...archdsl import Op, Tensor, TensorRole
+from ...archdsl import CompileError, Op, Tensor, TensorRole, nearest_hint
 from ...models import AxisInfo, Convention, Hierarchy, sliding_axes
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ class Constraints:
         keep: (level, tensor) pairs that must be kept.
         stationary: Tensor that alone is kept at the innermost level that can hold it.
         min_utilization: Least share of PEs that must have work, 0 to 1.
-        tiles: (level, dim) to the extent that the dim must have at that level's outermost tile.
+        tiles: (level, dim, extent): the extent that the dim must have in every tile held at that level.
     """
 
     spatial: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -117,6 +117,13 @@ class Problem:
         return tuple(found)
 
     @cached_property
+    def fixed_tiles(self) -> dict[tuple[int, int], int]:
+        """(level, dim) to the extent that the user fixed there."""
+        return {
+            (self.hierarchy.level_idx(level), self.dims.index(dim)): tile for level, dim, tile in self.constraints.tiles
+        }
+
+    @cached_property
     def num_fanouts(self) -> int:
         """Fan-outs of the hierarchy."""
         return self.hierarchy.num_fanouts
@@ -125,6 +132,39 @@ class Problem:
     def segment_of(self) -> tuple[int, ...]:
         """Per level how many fan-outs lie above it."""
         return tuple(level.num_fanouts for level in self.hierarchy.levels)
+
+    def check_constraints(self) -> None:
+        """Checks every name that the constraints use.
+
+        Raises:
+            CompileError: A dim, level, axis or tensor is not there.
+        """
+        fixed = self.constraints
+        axes = [f"{axis.fanout}.{axis.name}" for axis in self.hierarchy.axes]
+        levels = [level.name for level in self.hierarchy.levels]
+        tensors = [tensor.name for tensor in self.op.tensors]
+        wanted = [("axis", name, axes) for name, _ in fixed.spatial]
+        wanted += [("dim", dim, list(self.dims)) for _, dims in fixed.spatial for dim in dims]
+        wanted += [("level", level, levels) for level, _ in (*fixed.keep, *fixed.bypass)]
+        wanted += [("tensor", tensor, tensors) for _, tensor in (*fixed.keep, *fixed.bypass)]
+        wanted += [] if fixed.stationary is None else [("tensor", fixed.stationary, tensors)]
+        wanted += [("level", level, levels) for level, _, _ in fixed.tiles]
+        wanted += [("dim", dim, list(self.dims)) for _, dim, _ in fixed.tiles]
+        faults = [
+            f"unknown {kind} '{name}'{nearest_hint(name, known)}; there are {', '.join(known)}"
+            for kind, name, known in wanted
+            if name not in known
+        ]
+        if not 0 <= fixed.min_utilization <= 1:
+            faults.append(f"min_utilization is {fixed.min_utilization}; it lies between 0 and 1")
+        for level, dim, tile in fixed.tiles:
+            segment = self.segment_of[self.hierarchy.level_idx(level)] if level in levels else 0
+            if dim in self.dims and not 1 <= tile <= self.op.sizes[dim]:
+                faults.append(f"tile {tile} of {dim} at {level}: lies between 1 and {self.op.sizes[dim]}")
+            if 0 < segment < self.num_fanouts:
+                faults.append(f"tile of {dim} at {level}: tiles between two fan-outs cannot be fixed")
+        if faults:
+            raise CompileError(f"op {self.op.name}: mapping constraints: " + "; ".join(faults))
 
     def axes_of(self, fanout: int) -> tuple[AxisInfo, ...]:
         """Axes of one fan-out."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -62,17 +62,35 @@ class Candidate:
 
 
 @dataclass(slots=True)
+class Budget:
+    """How much a search may do.
+
+    Attributes:
+        tilings: Inner and outer tilings that may still be evaluated.
+        deadline: `time.perf_counter()` at which to stop.
+    """
+
+    tilings: float = np.inf
+    deadline: float = np.inf
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the search must end."""
+        return self.tilings <= 0 or (self.deadline < np.inf and time.perf_counter() > self.deadline)
+
+
+@dataclass(slots=True)
 class Outcome:
     """What a search found.
 
     Attributes:
-        best: The best candidate; None when nothing fits.
+        best: The best candidates, best first; empty when nothing fits.
         bound: No mapping of the space scores below it.
         is_complete: Whether the whole space was covered.
         num_covered: Inner tilings covered, those ruled out by bounds included.
     """
 
-    best: Candidate | None = None
+    best: list[Candidate] = field(default_factory=list[Candidate])
     bound: float = np.inf
     is_complete: bool = True
     num_covered: int = 0
@@ -96,15 +114,17 @@ class Search:
     Args:
         tables: The problem's tables.
         scorer: Scores traffic on the architecture.
-        deadline: `time.perf_counter()` at which to stop with what is found.
+        budget: How much it may do.
+        keep: How many candidates to keep; the search then covers all that score below the last of them.
     """
 
-    def __init__(self, tables: Tables, scorer: Scorer, *, deadline: float = np.inf) -> None:
+    def __init__(self, tables: Tables, scorer: Scorer, *, budget: Budget | None = None, keep: int = 1) -> None:
         self.tables = tables
         self.problem = tables.problem
         self.scorer = scorer
         self.capacities = [float(c) for c in scorer.prices.capacity_bytes[:, 0]]
-        self.deadline = deadline
+        self.budget = budget or Budget()
+        self.keep = keep
         self.outcome = Outcome()
         self.limit = np.inf
         self._floors: dict[int, Floor | None] = {}
@@ -123,7 +143,7 @@ class Search:
             if outer is not None:
                 open_bound = min(open_bound, self._search_pattern(pattern, self._bounds(pattern, outer), outer))
         outcome.is_complete = outcome.is_complete and tables.is_spread_complete
-        outcome.bound = min(open_bound, self.limit)
+        outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
         return outcome
 
     def _bounds(self, pattern: Pattern, outer: Floor) -> FloatArray:
@@ -267,7 +287,7 @@ class Search:
         ends = np.cumsum(menu.class_sizes[classes])
         low = 0
         while low < len(rows) and scores[low] < self.limit:
-            if time.perf_counter() > self.deadline:
+            if self.budget.is_spent:
                 self.outcome.is_complete = False
                 return float(scores[low])
             done = ends[low - 1] if low else 0
@@ -287,6 +307,7 @@ class Search:
             return np.inf
         columns = np.concatenate([menu.members[c] for c in classes])
         rows = np.repeat(rows, menu.class_sizes[classes])
+        self.budget.tilings -= len(rows)
         found: list[_Found] = []
         for option, option_low in zip(menu.options, menu.starts, strict=True):
             here = np.flatnonzero((columns >= option_low) & (columns < option_low + num_of(option)))
@@ -327,9 +348,9 @@ class Search:
         group = np.concatenate([np.full(len(f.scores), k) for k, f in enumerate(found)])
         within = np.concatenate([np.arange(len(f.scores)) for f in found])
         order = np.argsort(scores, kind="stable")
-        low, step = 0, FIRST_OUTER
+        low, step = 0, FIRST_OUTER if self.keep == 1 else 1
         while low < len(order) and scores[order[low]] < self.limit:
-            if time.perf_counter() > self.deadline:
+            if self.budget.is_spent:
                 self.outcome.is_complete = False
                 return float(scores[order[low]])
             batch = order[low : low + step]
@@ -337,7 +358,7 @@ class Search:
                 which = within[batch[(group[batch] == k) & (scores[batch] < self.limit)]]
                 if len(which):
                     self._finish(pattern, found[k], which)
-            low, step = low + step, min(step * 2, MOST_OUTER)
+            low, step = low + step, min(step * 2, MOST_OUTER) if self.keep == 1 else 1
         return np.inf
 
     def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
@@ -349,18 +370,23 @@ class Search:
             return np.asarray(self.scorer.score(inner.plus(outer)))
 
         choice = segment.best(found.below[:, which], self.capacities, score, self.limit)
+        self.budget.tilings -= segment.num_evaluated
+        segment.num_evaluated = 0
         self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
         if choice is None:
             return
         chosen = int(which[choice.inner])
-        self.limit = choice.score
-        self.outcome.best = Candidate(
+        candidate = Candidate(
             pattern=pattern,
             row=int(found.rows[chosen]),
             inner=tuple(_choice(tiling, int(found.columns[chosen])) for tiling in found.option),
             outer=Choice(choice.chain, (), choice.at),
             score=choice.score,
         )
+        best = sorted([*self.outcome.best, candidate], key=lambda kept: kept.score)[: self.keep]
+        self.outcome.best = best
+        if len(best) == self.keep:
+            self.limit = best[-1].score
 
 
 def _choice(tiling: Tilings, row: int) -> Choice:

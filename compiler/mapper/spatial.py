@@ -140,12 +140,12 @@ def spread_table(problem: Problem, limit: int) -> tuple[SpreadTable, bool]:
             num, is_complete = limit, False
     slots = tuple(tuple(slots) for slots, _, _ in per_fanout)
     spreads = tuple(_spread(problem, s, column, num) for s, column in zip(slots, columns, strict=True))
-    return SpreadTable(spreads=spreads, slots=slots, factors=tuple(columns), num=num, _packed=[{} for _ in slots]), is_complete
+    return SpreadTable(
+        spreads=spreads, slots=slots, factors=tuple(columns), num=num, _packed=[{} for _ in slots]
+    ), is_complete
 
 
-def _fanout_factors(
-    problem: Problem, fanout: int, limit: int
-) -> tuple[list[Slot], FloatArray, bool]:
+def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slot], FloatArray, bool]:
     """Slots of one fan-out and all their factors, [slots, candidates]."""
     axes = problem.axes_of(fanout)
     slots: list[Slot] = []
@@ -184,9 +184,7 @@ def _fanout_factors(
     return slots, factors, is_complete
 
 
-def _spread(
-    problem: Problem, slots: Sequence[Slot], factors: FloatArray, num: int
-) -> Spread:
+def _spread(problem: Problem, slots: Sequence[Slot], factors: FloatArray, num: int) -> Spread:
     every = [np.ones(num) for _ in problem.sizes]
     multicast = [np.ones(num) for _ in problem.sizes]
     reduction = [np.ones(num) for _ in problem.sizes]

@@ -56,7 +56,9 @@ class Tables:
         ones = [1] * len(problem.sizes)
         per_segment: list[list[Tilings]] = []
         for segment in range(1, problem.num_fanouts + 1):
-            points = [Point(t, lv) for t, levels in enumerate(held) for lv in levels if problem.segment_of[lv] == segment]
+            points = [
+                Point(t, lv) for t, levels in enumerate(held) for lv in levels if problem.segment_of[lv] == segment
+            ]
             listed = [
                 tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=TILING_LIMIT)
                 for chain in chains(problem, points, is_outermost=False)

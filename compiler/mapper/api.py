@@ -1,0 +1,239 @@
+"""Mapping search for users: one op on one architecture, or one op on many of the same shape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...archdsl import CompileError, Infeasible, Mapping, Op, SpatialArch
+from ...models import (
+    CONVENTIONS,
+    ArchNumbers,
+    Convention,
+    Fidelity,
+    Hierarchy,
+    OpEstimate,
+    estimate_op,
+    hierarchy_of,
+    prices_of,
+    resolve,
+)
+from .build import build_mapping
+from .infeasible import explain_infeasible
+from .objective import Objective, Scorer, parse_objective
+from .problem import Constraints, Problem
+from .search import Budget, Outcome, Search
+from .tables import Tables
+
+DEFAULT_BUDGET = 60_000_000
+"""Tilings evaluated for one op before the search ends with a gap; a count, so that results can be reproduced."""
+POOL = 24
+"""Mappings that are compared under the detailed latency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappingResult:
+    """The best mapping found for one op.
+
+    Attributes:
+        op: The op.
+        mapping: The mapping.
+        estimate: Its estimate.
+        objective: The objective that was minimised.
+        score: The objective's value.
+        proved_optimal: No mapping of the searched space scores better. The space: per dim all tilings whose inner
+            tiles divide the next outer one, the outermost loop of a dim ragged where it must be; all loop orders;
+            every placement and bypass that the hardware allows; all spatial assignments, several dims to an axis.
+        space_size: Mappings (spatial and inner tilings) that the answer covers, those ruled out by bounds included.
+        gap: How much better a mapping could still be, relative to the bound; 0 when proved.
+    """
+
+    op: Op
+    mapping: Mapping
+    estimate: OpEstimate
+    objective: str
+    score: float
+    proved_optimal: bool
+    space_size: int
+    gap: float
+
+
+def group_key(arch: SpatialArch) -> tuple[object, ...]:
+    """Equal for architectures that share every count and every table of the search.
+
+    Counts do not depend on capacities, bandwidths or energies; the tables of inner tilings depend on the
+    capacities below the fan-outs.
+    """
+    hierarchy = hierarchy_of(arch)
+    return (hierarchy, _inner_capacities(hierarchy, _capacities(arch)))
+
+
+def _capacities(arch: SpatialArch) -> tuple[float, ...]:
+    """Bytes that tiles may take per level."""
+    return tuple(
+        (np.inf if m.capacity_bytes is None else float(m.capacity_bytes)) / (2 if m.double_buffered else 1)
+        for m in arch.memories
+    )
+
+
+def _inner_capacities(hierarchy: Hierarchy, capacities: Sequence[float]) -> tuple[float, ...]:
+    """Capacities with those outside all fan-outs left open."""
+    return tuple(
+        np.inf if level.num_fanouts == 0 else capacity
+        for level, capacity in zip(hierarchy.levels, capacities, strict=True)
+    )
+
+
+class Mapper:
+    """Searches mappings and keeps what equal ops and equally shaped architectures share.
+
+    What it returns for an op and an architecture does not depend on what it was asked before.
+
+    Args:
+        objective: `energy`, `latency`, `edp`, `main_memory_bytes` or a weighted set (`energy=2,latency=1`).
+        convention: Counting convention, by name or as switches.
+        fidelity: Latency fidelity of estimates and of objectives that include latency.
+        constraints: What the user fixes.
+        budget: Tilings evaluated per op before the search ends with a gap.
+        time_limit_s: Time per op after which the search ends with a gap; such results cannot be reproduced.
+    """
+
+    def __init__(
+        self,
+        objective: str = "energy",
+        *,
+        convention: str | Convention = "tileloom",
+        fidelity: Fidelity = "throughput",
+        constraints: Constraints | None = None,
+        budget: int = DEFAULT_BUDGET,
+        time_limit_s: float | None = None,
+    ) -> None:
+        self.objective: Objective = parse_objective(objective)
+        self.convention = _convention(convention)
+        self.fidelity: Fidelity = fidelity
+        self.constraints = constraints or Constraints()
+        self.budget = budget
+        self.time_limit_s = time_limit_s
+        self._tables: dict[object, Tables] = {}
+        self._results: dict[object, MappingResult | Infeasible] = {}
+
+    def map_op(self, op: Op, arch: SpatialArch, *, numbers: ArchNumbers | None = None) -> MappingResult | Infeasible:
+        """The best mapping of an op, or why there is none.
+
+        Raises:
+            CompileError: A constraint names a dim, level, axis or tensor that is not there.
+            ModelError: The architecture cannot run the op's datatype.
+        """
+        resolved = resolve(arch) if numbers is None else numbers
+        tables = self._tables_of(op, arch)
+        scorer = Scorer(self.objective, prices_of(resolved, op.datatype), op.macs)
+        # Architectures with equal prices share the answer, whatever else differs.
+        key = (
+            id(tables),
+            tuple(getattr(scorer.prices, n).tobytes() for n in self._price_names()),
+            self._arch_key(arch),
+        )
+        if key not in self._results:
+            self._results[key] = self._search(op, arch, resolved, tables, scorer)
+        found = self._results[key]
+        if isinstance(found, Infeasible):
+            return replace(found, op=op.name)
+        estimate = estimate_op(
+            op, found.mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=resolved
+        )
+        return replace(found, op=op, estimate=estimate)
+
+    def _price_names(self) -> tuple[str, ...]:
+        """Prices that can change which mapping is best."""
+        names = ["read_pj", "write_pj", "capacity_bytes", "mac_pj"]
+        if self.objective.latency:
+            names += ["read_bytes_per_cycle", "write_bytes_per_cycle", "shares_port", "cycles_per_step"]
+        return tuple(names)
+
+    def _arch_key(self, arch: SpatialArch) -> object:
+        return arch if self._is_detailed else None
+
+    @property
+    def _is_detailed(self) -> bool:
+        return self.fidelity == "detailed" and self.objective.latency > 0
+
+    def _tables_of(self, op: Op, arch: SpatialArch) -> Tables:
+        hierarchy = hierarchy_of(arch)
+        inner = _inner_capacities(hierarchy, _capacities(arch))
+        key = (op.dims, op.tensors, hierarchy, inner)
+        if key not in self._tables:
+            problem = Problem(op=op, hierarchy=hierarchy, convention=self.convention, constraints=self.constraints)
+            problem.check_constraints()
+            self._tables[key] = Tables(problem, inner)
+        return self._tables[key]
+
+    def _search(
+        self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, scorer: Scorer
+    ) -> MappingResult | Infeasible:
+        deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
+        search = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=POOL if self._is_detailed else 1)
+        outcome = search.run()
+        if not outcome.best:
+            return explain_infeasible(tables, scorer, op.name, is_complete=outcome.is_complete)
+        return self._result(op, arch, numbers, tables, outcome)
+
+    def _result(
+        self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, outcome: Outcome
+    ) -> MappingResult:
+        best: tuple[float, Mapping, OpEstimate] | None = None
+        for candidate in outcome.best:
+            mapping = build_mapping(tables.problem, tables.spread, candidate)
+            estimate = estimate_op(
+                op, mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=numbers
+            )
+            score = float(self.objective.score(estimate.energy_pj, estimate.latency_cycles, estimate.main_memory_bytes))
+            if best is None or score < best[0]:
+                best = (score, mapping, estimate)
+        assert best is not None
+        score, mapping, estimate = best
+        # The bound is the search's own sum; the estimate adds up in another order.
+        is_proved = outcome.is_complete and score <= outcome.bound * (1 + 1e-9)
+        return MappingResult(
+            op=op,
+            mapping=mapping,
+            estimate=estimate,
+            objective=self.objective.name,
+            score=score,
+            proved_optimal=is_proved,
+            space_size=outcome.num_covered,
+            gap=0.0 if is_proved else score / outcome.bound - 1,
+        )
+
+
+def map_op(
+    op: Op,
+    arch: SpatialArch,
+    objective: str = "energy",
+    *,
+    convention: str | Convention = "tileloom",
+    fidelity: Fidelity = "throughput",
+    constraints: Constraints | None = None,
+    budget: int = DEFAULT_BUDGET,
+    time_limit_s: float | None = None,
+) -> MappingResult | Infeasible:
+    """Searches the best mapping of one op on one architecture; see `Mapper`."""
+    mapper = Mapper(
+        objective,
+        convention=convention,
+        fidelity=fidelity,
+        constraints=constraints,
+        budget=budget,
+        time_limit_s=time_limit_s,
+    )
+    return mapper.map_op(op, arch)
+
+
+def _convention(convention: str | Convention) -> Convention:
+    if isinstance(convention, Convention):
+        return convention
+    if convention not in CONVENTIONS:
+        raise CompileError(f"unknown convention '{convention}'; use one of {', '.join(CONVENTIONS)}")
+    return CONVENTIONS[convention]
