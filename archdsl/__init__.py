@@ -1,5 +1,6 @@
 """Pure validated data: architectures, workloads, mappings, units and errors."""
 
+from . import units
 from .description import DescriptionTree, list_presets
 from .errors import (
     ArchError,
@@ -160,6 +161,7 @@ __all__ = [
     "system_json_schema",
     "to_plain",
     "touched",
+    "units",
     "validate_document",
     "validate_tree",
 ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..archdsl.validation import nearest_hint
+from ..archdsl import nearest_hint
 from .objectives import METRIC_NAMES
 from .quantities import KNOWN_UNITS, parse_quantity
 

@@ -11,16 +11,23 @@ from ..archdsl import (
     ArchError,
     DescriptionTree,
     Diagnostic,
+    Document,
     SpatialArch,
     SweepError,
     ToolkitError,
     Workload,
+    YamlList,
+    YamlMap,
+    YamlScalar,
+    YamlTree,
     arch_from_tree,
+    find,
     load_tree,
+    locate,
+    nearest_hint,
+    read_yaml,
+    validate_tree,
 )
-from ..archdsl.validation import find, locate, nearest_hint, validate_tree
-from ..archdsl.yamlio import read_yaml
-from ..archdsl.yamltree import Document, YamlList, YamlMap, YamlScalar, YamlTree
 from .constraints import Constraint, ConstraintError, parse_constraint
 from .objectives import METRIC_NAMES
 from .space import Axis, Space, read_space

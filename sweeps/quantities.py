@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from ..archdsl import units
-from ..archdsl.units import Dimension
+from ..archdsl import Dimension, units
 
 _NUMBER_AND_UNIT: Final = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z][A-Za-z0-9/]*)")
 _DIMENSIONS: Final[tuple[tuple[Dimension, str], ...]] = (

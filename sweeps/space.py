@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from ..archdsl import Diagnostic
-from ..archdsl.validation import nearest_hint
-from ..archdsl.yamltree import Place, YamlList, YamlMap, YamlScalar, YamlTree
+from ..archdsl import Diagnostic, Place, YamlList, YamlMap, YamlScalar, YamlTree, nearest_hint
 from .quantities import KNOWN_UNITS, decimal_text, parse_quantity
 from .store import InputValue, JsonScalar
 

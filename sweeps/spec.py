@@ -11,9 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ..archdsl import is_notation
-from ..archdsl.units import Time
-from ..archdsl.validation import Fault, Spec
+from ..archdsl import Fault, Spec, is_notation, units
 from .objectives import Objective
 
 DEFAULT_OBJECTIVES = (Objective.ENERGY, Objective.LATENCY)
@@ -52,7 +50,7 @@ class MappingOptions(Spec):
     convention: Literal["tileloom", "accelforge", "zigzag", "timeloop"] = Field(
         default="tileloom", description="Counting convention."
     )
-    time_limit_s: Time | None = Field(
+    time_limit_s: units.Time | None = Field(
         default=None,
         validation_alias="time_limit",
         serialization_alias="time_limit",

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from ..archdsl import Arch, Bandwidth, DescriptionTree
-from ..archdsl.validation import Spec, field_names, find
+from ..archdsl import Arch, Bandwidth, DescriptionTree, Spec, field_names, find
 from .quantities import parse_quantity
 from .store import InputValue
 
