@@ -129,7 +129,8 @@ class Mapper:
         """
         resolved = resolve(arch) if numbers is None else numbers
         tables = self._tables_of(op, arch)
-        scorer = Scorer(self.objective, prices_of(resolved, op.datatype), op.macs)
+        prices = tables.problem.with_latch(prices_of(resolved, op.datatype))
+        scorer = Scorer(self.objective, prices, op.macs)
         # Architectures with equal prices share the answer, whatever else differs.
         key = (
             id(tables),
@@ -165,9 +166,10 @@ class Mapper:
         inner = _inner_capacities(hierarchy, _capacities(arch))
         key = (op.dims, op.tensors, hierarchy, inner)
         if key not in self._tables:
-            problem = Problem(op=op, hierarchy=hierarchy, convention=self.convention, constraints=self.constraints)
+            problem = Problem(op=op, memories=hierarchy, convention=self.convention, constraints=self.constraints)
             problem.check_constraints()
-            self._tables[key] = Tables(problem, inner)
+            latch = () if problem.latch is None else (sum(info.element_bytes for info in problem.tensors),)
+            self._tables[key] = Tables(problem, (*inner, *latch))
         return self._tables[key]
 
     def _search(

@@ -70,8 +70,8 @@ class _Writer:
         for point, slides, extents in zip(chain.points, chain.slides, at, strict=True):
             info = self.problem.tensors[point.tensor]
             self._loops(extents, info.related, slides)
-            level = self.problem.hierarchy.levels[point.level].name
-            self._keep(level, info.tensor.name)
+            if point.level != self.problem.latch:
+                self._keep(self.problem.hierarchy.levels[point.level].name, info.tensor.name)
         self._loops(bottom, frozenset(), ())
 
     def _loops(self, extents: Sequence[int], related: frozenset[int], slides: tuple[int, ...]) -> None:

@@ -235,7 +235,7 @@ def charge(
             write[child] = write[child] + amount * scale
         return 0.0
     groups = delivered(problem, info, frame, site, segment, every_axis=True)
-    first_reads = child is None and problem.convention.first_accumulation_reads
+    first_reads = child in (None, problem.latch) and problem.convention.first_accumulation_reads
     write[parent] = write[parent] + crossing * scale
     read[parent] = read[parent] + (crossing if first_reads else crossing - starts) * scale
     sent = groups - starts

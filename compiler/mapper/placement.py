@@ -74,9 +74,14 @@ def chains(problem: Problem, points: Sequence[Point], *, is_outermost: bool) -> 
         for point in order:
             is_ordered = is_ordered and levels.get(point.tensor, -1) < point.level
             levels[point.tensor] = point.level
-        if not is_ordered:
+        latched = [point.tensor for point in order if point.level == problem.latch]
+        # Inside the first operand latch every dim of its tensor is 1, so that the others' order changes nothing.
+        if not is_ordered or latched[1:] != sorted(latched[1:]):
             continue
-        slides = [slide_choices(problem, problem.tensors[point.tensor]) for point in order]
+        slides = [
+            () if point.level == problem.latch else slide_choices(problem, problem.tensors[point.tensor])
+            for point in order
+        ]
         if is_outermost:
             yield Chain(tuple(order), tuple(slides))
             continue

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from ...archdsl import CompileError, Op, Tensor, TensorRole, nearest_hint
-from ...models import AxisInfo, Convention, Hierarchy, sliding_axes
+from ...models import AxisInfo, Convention, Hierarchy, LevelInfo, Prices, sliding_axes
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -76,12 +76,44 @@ class Constraints:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One op, one hierarchy, one convention, one set of constraints."""
+    """One op, one hierarchy, one convention, one set of constraints.
+
+    Under a convention that reads registers once per refill, operand latches at the compute unit are one more
+    level: it keeps one element of every tensor and costs nothing.
+    """
 
     op: Op
-    hierarchy: Hierarchy
+    memories: Hierarchy
     convention: Convention
     constraints: Constraints = field(default=Constraints())
+
+    @cached_property
+    def latch(self) -> int | None:
+        """Index of the operand latches' level, where there is one."""
+        return len(self.memories.levels) if self.convention.register_reads == "per_refill" else None
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The memories' hierarchy, with the operand latches where there are any."""
+        if self.latch is None:
+            return self.memories
+        roles = frozenset(TensorRole)
+        depth = self.memories.num_fanouts
+        latch = LevelInfo(name="(operand latch)", num_fanouts=depth, keeps=roles, must_keep=roles)
+        return replace(self.memories, levels=(*self.memories.levels, latch))
+
+    def with_latch(self, prices: Prices) -> Prices:
+        """Prices of the memories, with free operand latches where there are any."""
+        if self.latch is None:
+            return prices
+        room = sum(info.element_bytes for info in self.tensors)
+        row = {"capacity_bytes": room, "read_bytes_per_cycle": np.inf, "write_bytes_per_cycle": np.inf}
+        grown = {
+            name: np.concatenate([getattr(prices, name), np.full((1, 1), row.get(name, 0.0))])
+            for name in Prices.__dataclass_fields__
+            if getattr(prices, name).ndim == 2
+        }
+        return replace(prices, **grown)
 
     @cached_property
     def dims(self) -> tuple[str, ...]:
