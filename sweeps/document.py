@@ -43,6 +43,7 @@ class OpDocument(TypedDict):
     bottleneck: str
     proved_optimal: bool | None
     gap: float | None
+    space_size: int | None
     mapping: MappingJson | None
     actions: dict[str, dict[str, ActionDocument]]
     energy_parts_pj: dict[str, float]

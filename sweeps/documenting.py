@@ -30,10 +30,12 @@ class Proof:
     Attributes:
         proved_optimal: Whether nothing in the searched space is better; None when nothing was searched.
         gap: How much better a mapping could still be, as a fraction; None when that is not known.
+        space_size: Mappings that the answer covers, those ruled out by bounds included.
     """
 
     proved_optimal: bool | None = None
     gap: float | None = None
+    space_size: int | None = None
 
 
 def estimate_document(
@@ -111,6 +113,7 @@ def _op_document(estimate: OpEstimate, count: int, proof: Proof) -> OpDocument:
         "bottleneck": estimate.bottleneck,
         "proved_optimal": proof.proved_optimal,
         "gap": proof.gap,
+        "space_size": proof.space_size,
         "mapping": None if estimate.mapping is None else mapping_json(estimate.mapping),
         "actions": {
             level: {tensor: {"read": _whole(a.read), "write": _whole(a.write)} for tensor, a in tensors.items()}

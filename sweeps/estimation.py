@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +23,7 @@ from ..archdsl import (
     check_mapping,
     nearest_hint,
 )
-from ..compiler import map_op
+from ..compiler import Constraints, Mapper
 from ..models import ArchNumbers, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
 from .document import EstimateDocument
 from .documenting import Proof, estimate_document
@@ -39,12 +40,18 @@ class EstimateOptions:
         convention: Name of the counting convention.
         fidelity: Fidelity of the latency model.
         mappings: Given mappings; ops that they do not name are searched. None searches all.
+        stationary: Tensor that alone stays in the PEs, in searched mappings.
+        min_utilization: Least share of PEs that must have work in searched mappings, 0 to 1.
+        time_limit_s: Longest search for one op; a search that it ends cannot be reproduced.
     """
 
     objective: str = "energy"
     convention: str = "tileloom"
     fidelity: Fidelity = "throughput"
     mappings: MappingFile | None = None
+    stationary: str | None = None
+    min_utilization: float = 0.0
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,72 +91,91 @@ def _shape_of(op: Op | VectorOp) -> object:
     return replace(op, name="", count=1, nodes=(), read_bytes=reads, write_bytes=writes)
 
 
-def estimate_workload(
-    workload: Workload,
-    arch: SpatialArch,
-    options: EstimateOptions,
-    *,
-    on_op: Callable[[Op | VectorOp], None] = lambda _: None,
-) -> Estimated:
-    """Estimate a workload on an architecture.
+class Estimator:
+    """Estimates workloads on architectures and shares what their searches have in common.
+
+    What it returns does not depend on what it was asked before.
 
     Args:
-        workload: The workload.
-        arch: The architecture.
         options: How ops are mapped and counted.
-        on_op: Is told each op before it is mapped.
-
-    Raises:
-        InfeasibleError: An op has no legal mapping.
-        MappingError: A given mapping is illegal, or names an op that the workload lacks.
-        ModelError: The architecture cannot run an op.
-        WorkloadError: The workload has no ops.
     """
-    ops = merge_equal_ops(workload)
-    if not ops:
-        raise WorkloadError(f"{workload.name}: nothing in it can be modelled, so there is nothing to estimate")
-    numbers = resolve(arch)
-    given = _given_mappings(options.mappings, ops, arch)
-    estimates: list[tuple[OpEstimate, int]] = []
-    proofs: dict[str, Proof] = {}
-    for op in ops:
-        on_op(op)
-        try:
-            if isinstance(op, VectorOp):
-                estimate = estimate_vector_op(op, arch, numbers=numbers)
-            elif op.name in given:
-                estimate = _estimate(op, given[op.name], arch, options, numbers)
-            else:
-                estimate, proofs[op.name] = _search(op, arch, options, numbers)
-        except ModelError as error:
-            raise ModelError(f"{op.name} ({op.kind}, {op.datatype}): {error}") from error
-        estimates.append((estimate, op.count))
-    document = estimate_document(
-        estimate_network(workload.name, estimates, arch, numbers=numbers),
-        workload,
-        arch.name,
-        numbers,
-        convention=options.convention,
-        fidelity=options.fidelity,
-        objective=options.objective if proofs else None,
-        proofs=proofs,
-    )
-    mappings = {e.op.name: e.mapping for e, _ in estimates if e.mapping is not None}
-    return Estimated(document=document, mappings=mappings)
+
+    def __init__(self, options: EstimateOptions) -> None:
+        self.options = options
+        self._mapper = Mapper(
+            options.objective,
+            convention=options.convention,
+            fidelity=options.fidelity,
+            constraints=Constraints(stationary=options.stationary, min_utilization=options.min_utilization),
+            time_limit_s=options.time_limit_s,
+        )
+
+    def estimate(
+        self, workload: Workload, arch: SpatialArch, *, on_op: Callable[[Op | VectorOp], None] = lambda _: None
+    ) -> Estimated:
+        """Estimate a workload on an architecture.
+
+        Args:
+            workload: The workload.
+            arch: The architecture.
+            on_op: Is told each op before it is mapped.
+
+        Raises:
+            InfeasibleError: An op has no legal mapping.
+            MappingError: A given mapping is illegal, or names an op that the workload lacks.
+            ModelError: The architecture cannot run an op.
+            WorkloadError: The workload has no ops.
+        """
+        ops = merge_equal_ops(workload)
+        if not ops:
+            raise WorkloadError(f"{workload.name}: nothing in it can be modelled, so there is nothing to estimate")
+        numbers = resolve(arch)
+        given = _given_mappings(self.options.mappings, ops, arch)
+        estimates: list[tuple[OpEstimate, int]] = []
+        proofs: dict[str, Proof] = {}
+        for op in ops:
+            on_op(op)
+            try:
+                estimate, proof = self._estimate_op(op, given, arch, numbers)
+            except ModelError as error:
+                raise ModelError(f"{op.name} ({op.kind}, {op.datatype}): {error}") from error
+            estimates.append((estimate, op.count))
+            if proof is not None:
+                proofs[op.name] = proof
+        document = estimate_document(
+            estimate_network(workload.name, estimates, arch, numbers=numbers),
+            workload,
+            arch.name,
+            numbers,
+            convention=self.options.convention,
+            fidelity=self.options.fidelity,
+            objective=self.options.objective if proofs else None,
+            proofs=proofs,
+        )
+        mappings = {e.op.name: e.mapping for e, _ in estimates if e.mapping is not None}
+        return Estimated(document=document, mappings=mappings)
+
+    def _estimate_op(
+        self, op: Op | VectorOp, given: MappingOf[str, Mapping], arch: SpatialArch, numbers: ArchNumbers
+    ) -> tuple[OpEstimate, Proof | None]:
+        if isinstance(op, VectorOp):
+            return estimate_vector_op(op, arch, numbers=numbers), None
+        if op.name in given:
+            options = self.options
+            mapping = given[op.name]
+            return estimate_op(
+                op, mapping, arch, convention=options.convention, fidelity=options.fidelity, numbers=numbers
+            ), None
+        found = self._mapper.map_op(op, arch, numbers=numbers)
+        if isinstance(found, Infeasible):
+            raise InfeasibleError(found)
+        proof = Proof(proved_optimal=found.proved_optimal, gap=found.gap, space_size=found.space_size)
+        return found.estimate, proof
 
 
-def _search(op: Op, arch: SpatialArch, options: EstimateOptions, numbers: ArchNumbers) -> tuple[OpEstimate, Proof]:
-    found = map_op(op, arch, options.objective, convention=options.convention, fidelity=options.fidelity)
-    if isinstance(found, Infeasible):
-        raise InfeasibleError(found)
-    estimate = _estimate(op, found.mapping, arch, options, numbers)
-    return estimate, Proof(proved_optimal=found.proved_optimal, gap=found.gap)
-
-
-def _estimate(
-    op: Op, mapping: Mapping, arch: SpatialArch, options: EstimateOptions, numbers: ArchNumbers
-) -> OpEstimate:
-    return estimate_op(op, mapping, arch, convention=options.convention, fidelity=options.fidelity, numbers=numbers)
+def estimate_workload(workload: Workload, arch: SpatialArch, options: EstimateOptions) -> Estimated:
+    """Estimate one workload on one architecture; see `Estimator`, which is cheaper for many."""
+    return Estimator(options).estimate(workload, arch)
 
 
 def _given_mappings(file: MappingFile | None, ops: Sequence[Op | VectorOp], arch: SpatialArch) -> dict[str, Mapping]:

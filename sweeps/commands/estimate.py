@@ -66,6 +66,17 @@ def estimate(
     fidelity: Annotated[
         FidelityName, typer.Option("--fidelity", help="Latency: maximum over components, or with fill and drain.")
     ] = FidelityName.THROUGHPUT,
+    stationary: Annotated[
+        str | None,
+        typer.Option("--stationary", metavar="TENSOR", help="Search only mappings that keep this tensor in the PEs."),
+    ] = None,
+    min_utilization: Annotated[
+        float, typer.Option("--min-utilization", min=0.0, max=1.0, help="Least share of PEs with work, when searching.")
+    ] = 0.0,
+    time_limit_s: Annotated[
+        float | None,
+        typer.Option("--time-limit", metavar="SECONDS", min=0.0, help="Longest search for one op; ends it with a gap."),
+    ] = None,
     shapes: Annotated[
         list[str] | None,
         typer.Option("--shape", metavar="NAME=VALUE", help="Size of a dim that the network leaves open. Repeatable."),
@@ -101,6 +112,9 @@ def estimate(
         convention=convention.value,
         fidelity=fidelity.value,
         mappings=None if mapping is None else load_mapping_file(mapping),
+        stationary=stationary,
+        min_utilization=min_utilization,
+        time_limit_s=time_limit_s,
     )
     try:
         found = _estimate(terminal, network, chip, options)
@@ -139,9 +153,11 @@ def _sizes(shapes: Sequence[str] | None) -> dict[str, int]:
 
 
 def _estimate(terminal: Terminal, network: Workload, chip: SpatialArch, options: EstimateOptions) -> Estimated:
-    from ..estimation import estimate_workload
+    from ..estimation import Estimator
 
-    return estimate_workload(network, chip, options, on_op=lambda op: terminal.detail(f"{op.name}: mapping"))
+    return Estimator(options).estimate(
+        network, chip, on_op=lambda op: terminal.detail(f"mapping {op.name} ({op.kind})")
+    )
 
 
 def _say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
