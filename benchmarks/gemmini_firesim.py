@@ -217,7 +217,7 @@ def read_rows(path: Path) -> list[Row]:
     found: list[Row] = []
     archs: dict[tuple[int, int], SpatialArch] = {}
     with path.open(newline="") as file:
-        for line in csv.DictReader(file):
+        for line in csv.DictReader(text for text in file if not text.startswith("#")):
             if not line["target.gemmini_cycle"]:
                 continue
             sizes = {dim: int(float(line[f"prob.{dim}"])) for dim in DIMS}

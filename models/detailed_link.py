@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..archdsl import Op, Tensor, TensorRole
+from ..archdsl import Op, Tensor, TensorRole, ceil_div
 from .counting import Counts, Transfer
 from .detailed_array import time_steps
 from .detailed_timing import LevelTiming, Timing
@@ -21,6 +22,7 @@ class Link:
 
     Attributes:
         child: Level that is refilled.
+        is_output: Whether the tensor is the op's output.
         overlaps: Whether the refill hides behind computation.
         refills: How often, over the whole run.
         parent_in: Reading at the parent, or at a cache that stands for it.
@@ -32,6 +34,7 @@ class Link:
     """
 
     child: int
+    is_output: bool
     overlaps: bool
     refills: FloatArray
     parent_in: FloatArray
@@ -64,17 +67,18 @@ def link_of(
     if not is_output and not (child.keeps_tiles and child.skips_holes):
         refills, moved = _moved_anew(counts.nest, pieces, tensor, holder, child, transfer.refills)
         scale = np.maximum(moved / transfer.filled, 1.0)
-    row = _row_bytes(counts.nest, pieces, tensor, holder)
+    rows = _rows(counts.nest, pieces, tensor, holder)
     each = scale * tensor.bits / 8 / refills
     fetched = each * (transfer.sent_back if is_output else transfer.delivered)
     stored = each * transfer.delivered if is_output else zero
     caches = [level for level in timing.levels[transfer.parent + 1 : transfer.child] if level.is_cache]
-    served = _served(op, tensor, row, fetched, stored, refills, parent, caches, warm_caches)
+    served = _served(op, tensor, rows, fetched, stored, refills, parent, caches, warm_caches)
     times = [cycles / counts.instances[transfer.parent] for cycles in served]
-    at_child = padding(row, child) * transfer.filled / transfer.delivered / counts.instances[transfer.child]
+    at_child = rows.padding(child) * transfer.filled / transfer.delivered / counts.instances[transfer.child]
     passes_lanes = timing.vector_lanes > 0 and transfer.parent == 0
     return Link(
         child=transfer.child,
+        is_output=is_output,
         overlaps=child.double_buffered,
         refills=refills,
         parent_in=times[0],
@@ -86,12 +90,30 @@ def link_of(
     )
 
 
-def padding(row_bytes: FloatArray, level: LevelTiming) -> FloatArray:
-    """Factor by which rows of a tile grow when each is rounded up to the level's least transfer."""
-    least = level.min_transfer_bytes
-    if least == 1:
-        return np.ones_like(row_bytes)
-    return np.ceil(row_bytes / least) * least / row_bytes
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a tile: its stretches along the tensor's last axis, the one that is contiguous in memory.
+
+    Attributes:
+        length_bytes: Bytes of a row, [batch].
+        pitch_bytes: Bytes from one row of the tensor to the next.
+    """
+
+    length_bytes: FloatArray
+    pitch_bytes: int
+
+    def padding(self, level: LevelTiming) -> FloatArray:
+        """Factor by which a row grows when it moves in whole lines of the level.
+
+        Where the pitch is no multiple of the line, rows start anywhere: at multiples of `g`, their greatest
+        common divisor, so that a row of `n` bytes touches `(n + line - g) / line` lines on average.
+        """
+        line = level.min_transfer_bytes
+        if line == 1:
+            return np.ones_like(self.length_bytes)
+        step = math.gcd(self.pitch_bytes, line)
+        lines = np.maximum(np.ceil(self.length_bytes / line), (self.length_bytes + line - step) / line)
+        return lines * line / self.length_bytes
 
 
 def has_cached_path(counts: Counts, timing: Timing) -> bool:
@@ -107,7 +129,7 @@ def has_cached_path(counts: Counts, timing: Timing) -> bool:
 def _served(
     op: Op,
     tensor: Tensor,
-    row: FloatArray,
+    rows: Rows,
     fetched: FloatArray,
     stored: FloatArray,
     refills: FloatArray,
@@ -121,7 +143,7 @@ def _served(
     when the cache is warm. A tensor that none holds passes through, and what is written is fetched first
     (write-allocate). Requests are served in order, so that the times at different memories add.
     """
-    zero = np.zeros_like(row)
+    zero = np.zeros_like(rows.length_bytes)
     cache = next((level for level in reversed(caches) if tensor.name in resident(op, level)), None)
     if cache is None:
         parts = [(parent, fetched + stored if caches else fetched, stored)]
@@ -131,7 +153,7 @@ def _served(
         parts = [(cache, fetched - first_in, stored - first_out), (parent, first_in, first_out)]
     reads, writes, shared = zero, zero, zero
     for level, fetch, store in parts:
-        wide = padding(row, level)
+        wide = rows.padding(level)
         read = fetch * wide / level.read_bytes_per_cycle
         write = store * wide / level.write_bytes_per_cycle
         reads, writes = reads + read, writes + write
@@ -175,7 +197,8 @@ def _moved_anew(
             continue
         num_a, num_b = _num_pieces(nest, pieces, dim_a, holder), _num_pieces(nest, pieces, dim_b, holder)
         long_a, long_b = coef_a * float(nest.op.sizes[dim_a]), coef_b * float(nest.op.sizes[dim_b])
-        elements = elements * (long_a * num_b + long_b * num_a - (coef_a + coef_b - 1) * num_a * num_b)
+        # A box of whole strides: `stride * outputs + kernel - 1` columns where the dilation is 1.
+        elements = elements * (long_a * num_b + long_b * num_a - min(coef_a, coef_b) * num_a * num_b)
     copies: FloatArray | float = 1.0
     for idx in range(holder.num_loops):
         if nest.loops[idx].axis is not None and nest.loops[idx].dim not in tensor.dims:
@@ -188,11 +211,13 @@ def _num_pieces(nest: Nest, pieces: Pieces, dim: str, holder: Holder) -> FloatAr
     return pieces.visits(loops, dim, dict.fromkeys(loops, True)) if loops else 1.0
 
 
-def _row_bytes(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder) -> FloatArray:
-    """Bytes of a tile along the tensor's last axis, the one that is contiguous in memory."""
+def _rows(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder) -> Rows:
     length: FloatArray | float = 1.0
+    pitch = 1
     for dim, coefficient in tensor.axes[-1].terms if tensor.axes else ():
+        size = nest.op.sizes[dim]
         idx = nest.innermost(dim, holder.num_loops)
-        extent = pieces.tiles[idx] if idx >= 0 else float(nest.op.sizes[dim])
-        length = length + coefficient * (extent - 1)
-    return np.broadcast_to(np.asarray(length * tensor.bits / 8), (pieces.batch,))
+        length = length + coefficient * ((pieces.tiles[idx] if idx >= 0 else float(size)) - 1)
+        pitch += coefficient * (size - 1)
+    scale = tensor.bits / 8
+    return Rows(np.broadcast_to(np.asarray(length * scale), (pieces.batch,)), max(ceil_div(pitch * tensor.bits, 8), 1))

@@ -6,7 +6,7 @@ nest form a *group*; a *step* of the group is one iteration of the loops above t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -132,13 +132,11 @@ def _classes(group: Group, links: tuple[Link, ...], timing: Timing) -> list[tupl
 
 
 def _once(group: Group, links: tuple[Link, ...], timing: Timing, *, inward: bool) -> FloatArray:
-    """Cycles of one refill of every link, in one direction alone."""
+    """Cycles of loading every operand's tile, or of storing the output's, when nothing else moves."""
     zero = np.zeros_like(links[0].refills)
     alone = [
-        Link(
-            child=link.child,
-            overlaps=True,
-            refills=link.refills,
+        replace(
+            link,
             parent_in=link.parent_in if inward else zero,
             parent_out=zero if inward else link.parent_out,
             parent_shared=zero,
@@ -147,8 +145,11 @@ def _once(group: Group, links: tuple[Link, ...], timing: Timing, *, inward: bool
             lanes=zero if inward else link.lanes,
         )
         for link in links
+        if link.is_output != inward
     ]
-    order = np.tile(np.arange(len(links)).reshape(-1, 1), (1, zero.shape[0]))
+    if not alone:
+        return zero
+    order = np.tile(np.arange(len(alone)).reshape(-1, 1), (1, zero.shape[0]))
     return _port_cycles(group, tuple(alone), timing, order)[-1]
 
 
