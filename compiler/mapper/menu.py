@@ -18,7 +18,7 @@ from .inner import Pattern
 from .objective import Scorer, Traffic
 from .placement import Tilings, slide_choices
 from .problem import FloatArray, IntArray, Problem
-from .traffic import window_elements
+from .traffic import axis_elements
 
 if TYPE_CHECKING:
     from .tables import Tables
@@ -52,8 +52,8 @@ class Menu:
         class_sizes: Per class how many members it has.
         tops: Per segment and class of dims the product of extents around the segment, [classes].
         at: Per (tensor, level) and class of dims the product of the tile's extents, [classes].
-        windows: Per (tensor, level) of the innermost segment whose tensor has windows, the elements of its tiles over
-            all pieces, [classes].
+        windows: Per (tensor, level) of the innermost segment whose tensor has windows, for each sliding axis its
+            tiles' elements over all pieces and the extents of its two dims, [classes] each.
         largest: Classes that no other class matches or betters in all products: they bound all others.
         is_complete: False when tilings were dropped to respect a limit.
     """
@@ -65,7 +65,7 @@ class Menu:
     class_sizes: IntArray
     tops: tuple[FloatArray, ...]
     at: dict[tuple[int, int], FloatArray]
-    windows: dict[tuple[int, int], FloatArray]
+    windows: dict[tuple[int, int], tuple[tuple[FloatArray, FloatArray, FloatArray], ...]]
     largest: IntArray
     is_complete: bool
 
@@ -96,7 +96,7 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         sites = {(p.tensor, p.level): site for t in option for p, site in zip(t.chain.points, t.at, strict=True)}
         extents = [*(t.top for t in option), *(sites[point] for point in points)]
         products = [_product([e[d] for d in dims], num_of(option)) for e in extents for dims in groups]
-        products += [_windows(problem, option, point) for point in windowed]
+        products += [row for point in windowed for row in _windows(problem, option, point)]
         signatures.append(np.stack(products) if products else np.zeros((0, num_of(option))))
     if not options:
         none = np.zeros(0, dtype=np.intp)
@@ -110,9 +110,11 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     width = len(groups)
     num_segments = len(options[0])
     blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
+    num_windows = 3 * sum(len(problem.tensors[t].sliding) for t, _ in windowed)
+    tail = unique[len(unique) - num_windows :]
     # The extents around the outermost inner segment do not enter the bound; fewer window elements are better.
-    entering = unique[width:] if num_segments else unique
-    entering = np.concatenate([entering[: len(entering) - len(windowed)], -unique[len(unique) - len(windowed) :]])
+    sign = np.resize([-1.0, 1.0, 1.0], (num_windows, 1))
+    entering = np.concatenate([unique[width if num_segments else 0 : len(unique) - num_windows], tail * sign])
     return Menu(
         options=tuple(options),
         starts=tuple(starts),
@@ -121,24 +123,37 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         class_sizes=sizes,
         tops=tuple(blocks[:num_segments]),
         at=dict(zip(points, blocks[num_segments:], strict=True)),
-        windows=dict(zip(windowed, unique[len(unique) - len(windowed) :], strict=True)),
+        windows=_axes_of_windows(problem, windowed, tail),
         largest=_largest(entering),
         is_complete=all(t.is_complete for option in options for t in option),
     )
 
 
-def _windows(problem: Problem, option: tuple[Tilings, ...], point: tuple[int, int]) -> FloatArray:
-    """Elements of a tensor's tiles over all pieces, under every tiling of an option."""
+def _windows(problem: Problem, option: tuple[Tilings, ...], point: tuple[int, int]) -> list[FloatArray]:
+    """Per sliding axis its elements over all pieces and the extents of its dims, under every tiling of an option."""
     tiling = option[-1]
     around: Sequence[FloatArray | float] = tiling.top
-    info = problem.tensors[point[0]]
-    total: FloatArray | float = np.inf
+    rows: list[FloatArray | float] = []
     for here, slides, extents in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
         if (here.tensor, here.level) == point:
-            for dim in slides:
-                total = np.minimum(total, window_elements(problem, info, extents, (dim, around[dim])))
+            for pair in problem.tensors[here.tensor].sliding:
+                dims = [dim for dim, _ in pair]
+                slide = next(((dim, around[dim]) for dim in slides if dim in dims), None)
+                rows += [axis_elements(problem, pair, extents, slide), *(extents[dim] for dim in dims)]
         around = extents
-    return np.broadcast_to(np.asarray(total), (tiling.num,))
+    return [np.broadcast_to(np.asarray(row, dtype=np.float64), (tiling.num,)) for row in rows]
+
+
+def _axes_of_windows(
+    problem: Problem, windowed: Sequence[tuple[int, int]], rows: FloatArray
+) -> dict[tuple[int, int], tuple[tuple[FloatArray, FloatArray, FloatArray], ...]]:
+    found: dict[tuple[int, int], tuple[tuple[FloatArray, FloatArray, FloatArray], ...]] = {}
+    low = 0
+    for point in windowed:
+        num_axes = len(problem.tensors[point[0]].sliding)
+        found[point] = tuple((rows[low + 3 * k], rows[low + 3 * k + 1], rows[low + 3 * k + 2]) for k in range(num_axes))
+        low += 3 * num_axes
+    return found
 
 
 def _largest(products: FloatArray) -> IntArray:
@@ -241,9 +256,9 @@ class _Relaxed:
             amount = self.moved(tensor, level, parent, shared=None) * whole
             crossing = self.moved(tensor, level, parent, shared=info.is_output) * whole
             if (tensor, level) in self.menu.windows:
-                windows = self.menu.windows[tensor, level][None, self.classes] / whole
-                amount = amount * windows
-                crossing = crossing * np.maximum(windows / self.sharers(tensor, level, parent), 1.0)
+                held, shared = self.windows(tensor, level, parent)
+                amount = amount * (held / whole)
+                crossing = crossing * (shared / whole)
             if info.is_output:
                 write[parent] = write[parent] + crossing * scale
                 if problem.segment_of[parent] == 0:
@@ -265,15 +280,26 @@ class _Relaxed:
             read[parent] = read[parent] + last.read[parent]
         return Traffic(read, write, [1.0] * num_levels, 0.0)
 
-    def sharers(self, tensor: int, level: int, parent: int) -> FloatArray:
-        """Instances that may share overlapping windows, [rows, 1]."""
+    def windows(self, tensor: int, level: int, parent: int) -> tuple[FloatArray, FloatArray]:
+        """Elements of all tiles as held, and as read when neighbours share what overlaps, at least."""
         problem = self.problem
-        total = np.ones((len(self.rows), 1))
-        for pair in problem.tensors[tensor].sliding:
-            for dim, _ in pair:
+        info = problem.tensors[tensor]
+        held: FloatArray = np.full((1, 1), info.plain_elements)
+        shared: FloatArray = held
+        for pair, row in zip(info.sliding, self.menu.windows[tensor, level], strict=True):
+            elements, *extents = (column[None, self.classes] for column in row)
+            around: list[FloatArray | float] = [1.0] * len(problem.sizes)
+            spread = np.ones((len(self.rows), 1))
+            for (dim, _), extent in zip(pair, extents, strict=True):
+                factor = np.ones((len(self.rows), 1))
                 for fanout in range(problem.segment_of[parent], problem.segment_of[level]):
-                    total = total * self.tables.spread.spreads[fanout].multicast[dim][self.rows, None]
-        return total
+                    spread = spread * self.tables.spread.spreads[fanout].every[dim][self.rows, None]
+                    factor = factor * self.tables.spread.spreads[fanout].multicast[dim][self.rows, None]
+                around[dim] = extent * factor
+            held = held * elements
+            # An axis that is spread over instances does not slide.
+            shared = shared * np.where(spread > 1, axis_elements(problem, pair, around), elements)
+        return held, shared
 
     def moved(self, tensor: int, level: int, parent: int, *, shared: bool | None) -> FloatArray:
         """Least refills of a tile over the tensor's size; with `shared` instances that share count once."""

@@ -108,6 +108,17 @@ class _Found:
     below: IntArray
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A pattern that may hold something better: its spreads in ascending order of their bounds."""
+
+    pattern: Pattern
+    menu: Menu
+    outer: Floor
+    rows: IntArray
+    bounds: FloatArray
+
+
 class Search:
     """Searches the tables for one architecture and objective.
 
@@ -132,16 +143,18 @@ class Search:
     def run(self) -> Outcome:
         """Runs to the end, or to the deadline."""
         tables, outcome = self.tables, self.outcome
+        outcome.num_covered += len(tables.patterns) * tables.spread.num
         first = [float(np.min(self._bounds(pattern, self._compulsory(pattern)))) for pattern in tables.patterns]
-        open_bound = np.inf
+        # First a look at the most promising part of every pattern: a good limit makes all bounds bite.
+        opened: dict[int, _Open] = {}
         for k in sorted(range(len(first)), key=lambda k: (first[k], k)):
-            pattern = tables.patterns[k]
-            outcome.num_covered += tables.spread.num
-            if first[k] >= self.limit:
-                continue
-            outer = self._least_outer(pattern)
-            if outer is not None:
-                open_bound = min(open_bound, self._search_pattern(pattern, self._bounds(pattern, outer), outer))
+            found = self._open(tables.patterns[k]) if first[k] < self.limit else None
+            if found is not None:
+                opened[k] = found
+                self._dive(found)
+        open_bound = np.inf
+        for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
+            open_bound = min(open_bound, self._search_pattern(opened[k]))
         outcome.is_complete = outcome.is_complete and tables.is_spread_complete
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
         return outcome
@@ -230,26 +243,51 @@ class Search:
             parts.append(choice.score)
         return Floor(*parts)
 
-    def _search_pattern(self, pattern: Pattern, bounds: FloatArray, outer: Floor) -> float:
-        """Searches one pattern; returns the least bound that was left open (infinite when none)."""
+    def _open(self, pattern: Pattern) -> _Open | None:
+        """Bounds every spread under a pattern; None when nothing of it fits or can be better."""
+        outer = self._least_outer(pattern)
+        if outer is None:
+            return None
+        bounds = self._bounds(pattern, outer)
         rows = np.flatnonzero(bounds < self.limit)
         if not len(rows):
-            return np.inf
+            return None
         menu = self.tables.inner(pattern)
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         self.outcome.num_covered += len(bounds) * menu.num
         if not menu.num:
-            return np.inf
+            return None
         coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer).min(axis=1)
         coarse = np.maximum(coarse, bounds[rows])
         order = np.argsort(coarse, kind="stable")
-        rows, coarse = rows[order], coarse[order]
+        return _Open(pattern, menu, outer, rows[order], coarse[order])
+
+    def _dive(self, found: _Open) -> None:
+        """Searches only the best-bounded pairs of the best-bounded spreads of a pattern."""
+        num = min(max(1, FIRST_BOUNDS // len(found.menu.members)), int(np.searchsorted(found.bounds, self.limit)))
+        if not num:
+            return
+        every_class = np.arange(len(found.menu.members))
+        tighter = relaxed_bounds(
+            self.tables, self.scorer, found.pattern, found.menu, found.rows[:num], every_class, found.outer
+        )
+        scores = tighter.reshape(-1)
+        batch = np.argsort(scores, kind="stable")[:FIRST_PAIRS]
+        r_idx, classes = np.divmod(batch[scores[batch] < self.limit], tighter.shape[1])
+        ends = np.cumsum(found.menu.class_sizes[classes])
+        most = max(1, int(np.searchsorted(ends, FIRST_CELLS)))
+        if len(r_idx):
+            self._search_pairs(found.pattern, found.rows[r_idx[:most]], classes[:most], found.menu, found.outer)
+
+    def _search_pattern(self, found: _Open) -> float:
+        """Searches one pattern; returns the least bound that was left open (infinite when none)."""
+        rows, bounds, menu = found.rows, found.bounds, found.menu
         low, step = 0, max(1, FIRST_BOUNDS // len(menu.members))
-        while low < len(rows) and coarse[low] < self.limit:
-            high = low + int(np.searchsorted(coarse[low : low + step], self.limit))
-            open_bound = self._search_rows(pattern, rows[low:high], menu, outer)
+        while low < len(rows) and bounds[low] < self.limit:
+            high = low + int(np.searchsorted(bounds[low : low + step], self.limit))
+            open_bound = self._search_rows(found.pattern, rows[low:high], menu, found.outer)
             if open_bound < np.inf:
-                return min(open_bound, float(coarse[low]))
+                return min(open_bound, float(bounds[low]))
             low, step = low + step, max(1, MOST_BOUNDS // len(menu.members))
         return np.inf
 

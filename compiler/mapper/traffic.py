@@ -94,17 +94,27 @@ def window_elements(
     """
     total: FloatArray | float = info.plain_elements
     for pair in info.sliding:
-        product: FloatArray | float = 1.0
-        whole = 1.0
-        for dim, threshold in pair:
-            size = problem.sizes[dim]
-            whole *= size
-            if slide is not None and slide[0] == dim:
-                product = product * sliding_overhang(size, slide[1], extents[dim], threshold)
-            else:
-                product = product * overhang(size, extents[dim], threshold)
-        total = total * (whole - product)
+        total = total * axis_elements(problem, pair, extents, slide)
     return total
+
+
+def axis_elements(
+    problem: Problem,
+    pair: tuple[tuple[int, int], tuple[int, int]],
+    extents: Sequence[FloatArray | float],
+    slide: tuple[int, FloatArray | float] | None = None,
+) -> FloatArray | float:
+    """The same along one sliding axis, given as its ((dim, threshold), (dim, threshold))."""
+    product: FloatArray | float = 1.0
+    whole = 1.0
+    for dim, threshold in pair:
+        size = problem.sizes[dim]
+        whole *= size
+        if slide is not None and slide[0] == dim:
+            product = product * sliding_overhang(size, slide[1], extents[dim], threshold)
+        else:
+            product = product * overhang(size, extents[dim], threshold)
+    return whole - product
 
 
 def footprint(info: TensorInfo, extents: Sequence[FloatArray | float]) -> FloatArray | float:
