@@ -10,11 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from .engine import make_chunks, metadata
-from .evaluation import Evaluator
+from .evaluation import Pricer
 from .execution import Chunk, WorkContext
 from .execution.work import run_chunk
 from .loading import Sweep
-from .planning import GroupKey, PlannedPoint, Planner, structure_key
+from .planning import PlannedPoint, Planner
 from .points import model_version
 from .samplers import make_sampler
 from .spec import Nsga2Sampler
@@ -74,11 +74,10 @@ class DryRun:
 def dry_run(
     sweep: Sweep,
     directory: Path,
-    evaluator: Evaluator,
+    pricer: Pricer,
     *,
     num_workers: int,
     retry_failed: bool = False,
-    group_key: GroupKey = structure_key,
 ) -> DryRun:
     """Find out what `run_sweep` would do with the same arguments; nothing is written.
 
@@ -93,14 +92,14 @@ def dry_run(
         with open_for_reading(directory) as connection:
             state = read_state(connection)
     version = model_version()
-    planner = Planner(sweep, version, group_key)
+    planner = Planner(sweep, version, pricer)
     spec = sweep.spec
     batch = make_sampler(spec.sampler, sweep.space, len(spec.objectives), planner.is_allowed).ask()
     planned = [planner.plan(index, inputs) for index, inputs in enumerate(dict.fromkeys(batch))]
     points = _with_reasons(planned, state, retry_failed)
     to_run = [point for point, reason in points if reason in RUNNING_REASONS and point.failure is None]
     context = WorkContext(
-        tree=sweep.tree, workloads=sweep.workloads, mapping=spec.mapping, evaluator=evaluator, version=version
+        tree=sweep.tree, workloads=sweep.workloads, mapping=spec.mapping, evaluator=pricer.evaluate, version=version
     )
     max_points = None
     num_expected = len(to_run)

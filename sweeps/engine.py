@@ -11,10 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from .evaluation import Evaluator, PointResult
+from .evaluation import PointResult, Pricer
 from .execution import Chunk, Executor, WorkContext, WorkItem
 from .loading import Sweep
-from .planning import GroupKey, PlannedPoint, Planner, axis_units, structure_key
+from .planning import PlannedPoint, Planner, axis_units
 from .points import model_version
 from .samplers import Inputs, Outcome, make_sampler
 from .store import PointStatus
@@ -76,12 +76,11 @@ class RunSummary:
 def run_sweep(
     sweep: Sweep,
     directory: Path,
-    evaluator: Evaluator,
+    pricer: Pricer,
     make_executor: MakeExecutor,
     progress: Progress,
     *,
     retry_failed: bool = False,
-    group_key: GroupKey = structure_key,
 ) -> RunSummary:
     """Run a sweep, or what is left of it, into its output directory.
 
@@ -90,11 +89,10 @@ def run_sweep(
     Args:
         sweep: The sweep.
         directory: Output directory.
-        evaluator: Prices a group of points.
+        pricer: The model.
         make_executor: Makes the executor when there is something to run.
         progress: Is told how far it is.
         retry_failed: Whether stored points that failed run again.
-        group_key: Key of an architecture's group.
 
     Raises:
         SweepError: The directory or its store cannot be used, or the workers cannot run.
@@ -108,10 +106,10 @@ def run_sweep(
             tree=sweep.tree,
             workloads=sweep.workloads,
             mapping=sweep.spec.mapping,
-            evaluator=evaluator,
+            evaluator=pricer.evaluate,
             version=version,
         )
-        planner = Planner(sweep, version, group_key)
+        planner = Planner(sweep, version, pricer)
         run = _Run(sweep, writer, planner, progress, stop, before.statuses, retry)
         run.summary.has_changed_spec = before.metadata.get("spec_text", sweep.spec_text) != sweep.spec_text
         with closing(LazyExecutor(lambda: make_executor(context))) as executor:

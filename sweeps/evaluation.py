@@ -11,7 +11,7 @@ import json
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -73,6 +73,30 @@ import the evaluator by name, so it is a function of a module.
 """
 
 
+GroupKey = Callable[[Arch], Hashable]
+"""Maps an architecture to a key that is equal for architectures on which every mapping has the same counts."""
+
+
+def _no_metrics(arch: Arch) -> Mapping[str, float]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricer:
+    """Everything that the engine needs to know about a model.
+
+    Attributes:
+        evaluate: Prices a group of points.
+        group_key: Key of an architecture's group. Only speed depends on it, never a result.
+        early_metrics: Metrics that an architecture has whatever is mapped onto it, so that constraints on
+            them are decided before a point runs. Equal to what `evaluate` returns for them.
+    """
+
+    evaluate: Evaluator
+    group_key: GroupKey
+    early_metrics: Callable[[Arch], Mapping[str, float]] = _no_metrics
+
+
 def ok_result(point_id: str, documents: Mapping[str, Mapping[str, object]]) -> PointResult:
     """A priced point.
 
@@ -96,7 +120,7 @@ def ok_result(point_id: str, documents: Mapping[str, Mapping[str, object]]) -> P
         status=PointStatus.OK,
         metrics=metrics,
         workload_metrics=per_workload,
-        breakdown=json.dumps(list(documents.values()), separators=(",", ":")),
+        breakdown=json.dumps(list(documents.values()), separators=(",", ":"), allow_nan=False),
     )
 
 

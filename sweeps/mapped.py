@@ -1,13 +1,14 @@
-"""The evaluator that sweeps use: map every op of every workload, and write the estimate down."""
+"""The pricer that sweeps use: map every op of every workload, and write the estimate down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ..archdsl import InfeasibleError, SpatialArch, Workload
-from .document import EstimateDocument
-from .estimation import EstimateOptions, estimate_workload
-from .evaluation import DesignPoint, PointResult, infeasible_result, ok_result
+from ..archdsl import Arch, InfeasibleError, ModelError, SpatialArch, Workload
+from ..compiler import group_key
+from ..models import resolve
+from .estimation import EstimateOptions, Estimator
+from .evaluation import DesignPoint, PointResult, Pricer, infeasible_result, ok_result
 from .spec import MappingOptions
 
 
@@ -16,21 +17,49 @@ def evaluate_group(
 ) -> Iterator[PointResult]:
     """Price a group of design points; see `evaluation.Evaluator`.
 
+    One estimator serves the group, so that what its architectures share is searched once; it does not
+    outlive the group, so that memory does not grow with the sweep.
+
     Raises:
         ModelError: An architecture cannot run an op.
     """
-    options = EstimateOptions(objective=mapping.objective, convention=mapping.convention, fidelity=mapping.fidelity)
+    estimator = Estimator(
+        EstimateOptions(
+            objective=mapping.objective,
+            convention=mapping.convention,
+            fidelity=mapping.fidelity,
+            time_limit_s=mapping.time_limit_s,
+        )
+    )
     for point in points:
-        assert isinstance(point.arch, SpatialArch)  # loading a sweep refuses others
         try:
-            documents = _documents(point.arch, workloads, options)
+            documents = {
+                workload.name: estimator.estimate(workload, _spatial(point.arch)).document for workload in workloads
+            }
         except InfeasibleError as err:
             yield infeasible_result(point.id, err.infeasible)
         else:
             yield ok_result(point.id, documents)
 
 
-def _documents(
-    arch: SpatialArch, workloads: Sequence[Workload], options: EstimateOptions
-) -> dict[str, EstimateDocument]:
-    return {workload.name: estimate_workload(workload, arch, options).document for workload in workloads}
+def key_of_group(arch: Arch) -> tuple[object, ...]:
+    """Equal for architectures that share every count and every table of the search."""
+    return group_key(_spatial(arch))
+
+
+def early_metrics(arch: Arch) -> Mapping[str, float]:
+    """The area, which no mapping changes; nothing when the component models cannot tell it."""
+    try:
+        return {"area_mm2": resolve(_spatial(arch)).area_mm2}
+    except ModelError:
+        return {}  # the point fails with this error when it runs
+
+
+def mapping_pricer() -> Pricer:
+    """Prices design points by searching mappings."""
+    return Pricer(evaluate=evaluate_group, group_key=key_of_group, early_metrics=early_metrics)
+
+
+def _spatial(arch: Arch) -> SpatialArch:
+    assert isinstance(arch, SpatialArch)  # loading a sweep refuses others
+    return arch

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..archdsl import Arch, ArchError, arch_from_tree
-from .evaluation import PointResult, failed_result
+from .evaluation import PointResult, Pricer, failed_result
 from .loading import Sweep
 from .points import PointHasher
 from .samplers import Inputs
 from .terms import arch_term, input_term
 from .writer import PointRow
-
-GroupKey = Callable[[Arch], Hashable]
-"""Maps an architecture to a key that is equal for architectures on which every mapping has the same counts."""
 
 PRICE_FIELDS = frozenset(
     {
@@ -67,14 +64,16 @@ class Planner:
     Args:
         sweep: The sweep.
         version: Version of the model, part of every id.
-        group_key: Key of an architecture's group.
+        pricer: The model.
     """
 
-    def __init__(self, sweep: Sweep, version: str, group_key: GroupKey = structure_key) -> None:
+    def __init__(self, sweep: Sweep, version: str, pricer: Pricer) -> None:
         self._sweep = sweep
-        self._group_key = group_key
+        self._pricer = pricer
         self._hasher = PointHasher(sweep.workloads, sweep.spec.mapping, version)
-        self._early = tuple(constraint for constraint in sweep.constraints if not constraint.metrics)
+        known = pricer.early_metrics(sweep.base_arch)
+        self._early = tuple(c for c in sweep.constraints if set(c.metrics) <= known.keys())
+        self._needs_metrics = any(constraint.metrics for constraint in self._early)
         self._paths = tuple(sorted({path for constraint in sweep.constraints for path in constraint.paths}))
 
     def plan(self, index: int, inputs: Inputs) -> PlannedPoint:
@@ -92,7 +91,7 @@ class Planner:
             failure = None if error is None else failed_result(point_id, error)
             return PlannedPoint(row=row, group=None, is_excluded=is_excluded, failure=failure)
         row = PointRow(index=index, id=self._hasher.arch_id(arch), inputs=inputs, terms=terms)
-        return PlannedPoint(row=row, group=self._group_key(arch), is_excluded=is_excluded)
+        return PlannedPoint(row=row, group=self._pricer.group_key(arch), is_excluded=is_excluded)
 
     def is_allowed(self, inputs: Inputs) -> bool:
         """Whether a combination satisfies the constraints that can be decided before it runs."""
@@ -112,6 +111,8 @@ class Planner:
             value = arch_term(arch, path)
             if value is not None:
                 terms[path] = value
+        if self._needs_metrics:
+            terms |= self._pricer.early_metrics(arch)
         return terms, arch, None
 
 

@@ -16,7 +16,7 @@ from ..console import Terminal
 if TYPE_CHECKING:
     from ..dry_run import DryRun
     from ..engine import MakeExecutor, RunSummary
-    from ..evaluation import Evaluator
+    from ..evaluation import Pricer
     from ..execution import Executor, WorkContext
     from ..loading import Sweep
     from ..store import SweepResults
@@ -58,6 +58,7 @@ def run(
     """Run what has no result yet."""
     from ...compiler import load_workload
     from ..loading import load_sweep
+    from ..mapped import mapping_pricer
 
     terminal = Terminal.of(context)
     if address is not None and executor is not ExecutorName.RAY:
@@ -66,24 +67,18 @@ def run(
     _say_notices(terminal, sweep)
     directory = RESULTS_FOLDER / sweep.spec.name if output is None else output
     num_workers = jobs or _num_cpus()
+    pricer = mapping_pricer()
     if dry_run:
         from ..dry_run import dry_run as find_out
 
-        found = find_out(sweep, directory, mapping_evaluator(), num_workers=num_workers, retry_failed=retry_failed)
+        found = find_out(sweep, directory, pricer, num_workers=num_workers, retry_failed=retry_failed)
         _show_dry_run(terminal, sweep, directory, found, as_json)
         return
     make_executor = _ray_executor(jobs, address) if executor is ExecutorName.RAY else _local_executor(num_workers)
-    summary = _run(terminal, sweep, directory, make_executor, retry_failed)
+    summary = _run(terminal, sweep, directory, pricer, make_executor, retry_failed)
     code = finish(terminal, directory, summary, has_plots=has_plots, as_json=as_json)
     if code is not ExitCode.DONE:
         raise typer.Exit(code)
-
-
-def mapping_evaluator() -> Evaluator:
-    """What prices design points: the mapper."""
-    from ..mapped import evaluate_group
-
-    return evaluate_group
 
 
 def _local_executor(num_workers: int) -> MakeExecutor:
@@ -110,14 +105,19 @@ def _num_cpus() -> int:
 
 
 def _run(
-    terminal: Terminal, sweep: Sweep, directory: Path, make_executor: MakeExecutor, retry_failed: bool
+    terminal: Terminal,
+    sweep: Sweep,
+    directory: Path,
+    pricer: Pricer,
+    make_executor: MakeExecutor,
+    retry_failed: bool,
 ) -> RunSummary:
     from ..engine import run_sweep
     from ..progress import SilentProgress, StderrProgress
 
     progress = SilentProgress() if terminal.verbosity < 0 else StderrProgress(sys.stderr.isatty())
     try:
-        return run_sweep(sweep, directory, mapping_evaluator(), make_executor, progress, retry_failed=retry_failed)
+        return run_sweep(sweep, directory, pricer, make_executor, progress, retry_failed=retry_failed)
     finally:
         progress.finish()
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tileloom.sweeps.engine import MakeExecutor, RunSummary, run_sweep
-from tileloom.sweeps.evaluation import Evaluator
+from tileloom.sweeps.evaluation import Evaluator, GroupKey, Pricer
 from tileloom.sweeps.execution import LocalExecutor, SerialExecutor
 from tileloom.sweeps.export import csv_bytes, table
 from tileloom.sweeps.loading import Sweep, load_sweep
-from tileloom.sweeps.planning import GroupKey, structure_key
+from tileloom.sweeps.planning import structure_key
 from tileloom.sweeps.progress import SilentProgress
 from tileloom.sweeps.store import SweepResults
 
@@ -39,6 +39,9 @@ def write_spec(folder: Path, text: str = SPEC, name: str = "sweep.yaml") -> Path
     return path
 
 
+FAKE_PRICER = Pricer(evaluate=fake_evaluate, group_key=structure_key)
+
+
 def load(folder: Path, text: str = SPEC) -> Sweep:
     """A checked sweep."""
     return load_sweep(write_spec(folder, text), fake_load)
@@ -59,15 +62,8 @@ def run(
     group_key: GroupKey = structure_key,
 ) -> RunSummary:
     """Run a sweep, in this process unless told otherwise."""
-    return run_sweep(
-        sweep,
-        directory,
-        evaluator,
-        make_executor,
-        SilentProgress(),
-        retry_failed=retry_failed,
-        group_key=group_key,
-    )
+    pricer = Pricer(evaluate=evaluator, group_key=group_key)
+    return run_sweep(sweep, directory, pricer, make_executor, SilentProgress(), retry_failed=retry_failed)
 
 
 def export(directory: Path) -> bytes:

@@ -9,14 +9,17 @@ from typing import cast
 
 import pytest
 
-from tileloom.archdsl import Arch, Workload
+from tileloom.archdsl import Arch, SpatialArch, Workload
 from tileloom.sweeps.dry_run import Reason, dry_run
-from tileloom.sweeps.evaluation import DesignPoint, Evaluator, PointResult, failed_result
+from tileloom.sweeps.engine import run_sweep
+from tileloom.sweeps.evaluation import DesignPoint, Evaluator, PointResult, Pricer, failed_result
+from tileloom.sweeps.execution import SerialExecutor
+from tileloom.sweeps.progress import SilentProgress
 from tileloom.sweeps.spec import MappingOptions
 from tileloom.sweeps.store import PointStatus, SweepResults
 
 from .fake_evaluator import fake_evaluate, fake_evaluate_list
-from .sweep_case import SPEC, export, load, logged, run
+from .sweep_case import FAKE_PRICER, SPEC, export, load, logged, run
 
 
 def alone(arch: Arch) -> str:
@@ -193,18 +196,18 @@ def test_breakdown_is_what_the_evaluator_gave(tmp_path: Path) -> None:
 def test_dry_run_says_why_each_point_would_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     sweep = load(tmp_path, SPEC.replace("[4, 8, 16]", "[4, 13, 16]"))
-    found = dry_run(sweep, out, fake_evaluate, num_workers=2)
+    found = dry_run(sweep, out, FAKE_PRICER, num_workers=2)
     assert found.counts[Reason.NEW] == found.num_to_run == 18
     assert found.time_s is not None
     assert found.time_basis == "a trial of 2 points"
     assert not out.exists()
     run(sweep, out)
-    assert dry_run(sweep, out, fake_evaluate, num_workers=2).counts[Reason.STORED] == 18
-    retry = dry_run(sweep, out, fake_evaluate, num_workers=2, retry_failed=True)
+    assert dry_run(sweep, out, FAKE_PRICER, num_workers=2).counts[Reason.STORED] == 18
+    retry = dry_run(sweep, out, FAKE_PRICER, num_workers=2, retry_failed=True)
     assert (retry.counts[Reason.FAILED], retry.counts[Reason.STORED]) == (6, 12)
     assert retry.time_basis == "the mean of the stored results"
     other = load(tmp_path, SPEC.replace("[4, 8, 16]", "[4, 13, 16, 20]") + "    mapping: {objective: latency}\n")
-    changed = dry_run(other, out, fake_evaluate, num_workers=2)
+    changed = dry_run(other, out, FAKE_PRICER, num_workers=2)
     assert (changed.counts[Reason.CHANGED], changed.counts[Reason.NEW]) == (18, 6)
     assert changed.changes == ("the mapping options", "the specification")
 
@@ -213,3 +216,21 @@ def test_traceback_is_cut_at_its_end() -> None:
     result = failed_result("x", ValueError("y" * 50_000))
     assert len(result.traceback) == 20_000
     assert result.traceback.endswith("y\n")
+
+
+def test_constraint_on_a_metric_that_is_known_beforehand_keeps_points_from_running(tmp_path: Path, log: Path) -> None:
+    def early(arch: Arch) -> dict[str, float]:
+        assert isinstance(arch, SpatialArch)
+        capacity_bytes = arch.memories[1].capacity_bytes or 0
+        return {"area_mm2": 0.01 * arch.fanouts[0].axes[0].size + capacity_bytes / 1e6}
+
+    pricer = Pricer(evaluate=fake_evaluate, group_key=one_group, early_metrics=early)
+    sweep = load(tmp_path, SPEC + '    constraints: ["area_mm2 <= 0.1", "energy_pj > 0"]\n')
+    summary = run_sweep(sweep, tmp_path / "early", pricer, SerialExecutor, SilentProgress())
+    assert len(logged(log)) == summary.num_run == 18 - summary.num_excluded
+    assert summary.num_excluded > 0
+    run(sweep, tmp_path / "late")
+    early_results, late_results = SweepResults.load(tmp_path / "early"), SweepResults.load(tmp_path / "late")
+    for first, second in zip(early_results.records, late_results.records, strict=True):
+        if second.status is not PointStatus.INFEASIBLE:  # without a result there is no late area to compare
+            assert (first.status, first.violated) == (second.status, second.violated)

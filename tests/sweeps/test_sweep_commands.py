@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tileloom.sweeps.cli import ExitCode, main
-from tileloom.sweeps.evaluation import Evaluator
+from tileloom.sweeps.evaluation import Pricer
 from tileloom.sweeps.execution import SerialExecutor, WorkContext
 
-from .fake_evaluator import fake_evaluate, fake_load
-from .sweep_case import SPEC, write_spec
+from .fake_evaluator import fake_load
+from .sweep_case import FAKE_PRICER, SPEC, write_spec
 
 FAILING_SPEC = SPEC.replace("[4, 8, 16]", "[4, 13]")
 
@@ -26,14 +26,14 @@ Cli = Callable[..., tuple[int, str, str]]
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     """Run a command line in an empty directory, in this process and with the fake evaluator as the mapper."""
 
-    def evaluator() -> Evaluator:
-        return fake_evaluate
+    def pricer() -> Pricer:
+        return FAKE_PRICER
 
     def in_this_process(context: WorkContext, num_workers: int) -> SerialExecutor:
         return SerialExecutor(context)
 
     monkeypatch.setattr("tileloom.sweeps.execution.LocalExecutor", in_this_process)
-    monkeypatch.setattr("tileloom.sweeps.commands.sweep_run.mapping_evaluator", evaluator)
+    monkeypatch.setattr("tileloom.sweeps.mapped.mapping_pricer", pricer)
     monkeypatch.setattr("tileloom.compiler.load_workload", fake_load)
     monkeypatch.chdir(tmp_path)
 
