@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-MAX_ROWS: Final = 24
+MAX_ROWS: Final = 36
 WIDTH_IN: Final = 9.2
 ROW_IN: Final = 0.19
 MAX_NAME_CHARACTERS: Final = 34
@@ -48,6 +48,7 @@ class OpCost:
         energy_pj: Energy by where it is spent, outermost level first, compute last.
         latency_s: Time.
         bottleneck: What limits it.
+        group: Ops of one group share a row of the figure; empty keeps the op apart.
     """
 
     name: str
@@ -55,6 +56,7 @@ class OpCost:
     energy_pj: tuple[tuple[str, float], ...]
     latency_s: float
     bottleneck: str
+    group: str = ""
 
     @property
     def total_pj(self) -> float:
@@ -114,6 +116,21 @@ def breakdown_table(breakdown: Breakdown) -> CsvTable:
     return CsvTable(columns=columns, rows=rows)
 
 
+def merge_groups(ops: Sequence[OpCost]) -> tuple[OpCost, ...]:
+    """Sum the ops of each group into one row, where the first of them stands.
+
+    Returns:
+        Rows whose sums equal the sums over `ops`.
+    """
+    groups: dict[str, list[OpCost]] = {}
+    for index, op in enumerate(ops):
+        groups.setdefault(op.group or f"\0{index}", []).append(op)
+    return tuple(
+        members[0] if len(members) == 1 else _sum_of(members, f"{members[0].group}, {len(members)} shapes")
+        for members in groups.values()
+    )
+
+
 def merge_small(ops: Sequence[OpCost], limit: int = MAX_ROWS) -> tuple[OpCost, ...]:
     """Keep the ops that matter most, in execution order, and sum the others into one last row.
 
@@ -131,18 +148,19 @@ def merge_small(ops: Sequence[OpCost], limit: int = MAX_ROWS) -> tuple[OpCost, .
     weight = [max(op.total_pj / energy_pj, op.latency_s / latency_s) for op in ops]
     kept = set(sorted(range(len(ops)), key=lambda i: -weight[i])[: limit - 1])
     rest = [op for i, op in enumerate(ops) if i not in kept]
-    parts = tuple(dict.fromkeys(name for op in rest for name, _ in op.energy_pj))
-    summed = tuple((part, math.fsum(dict(op.energy_pj).get(part, 0.0) for op in rest)) for part in parts)
-    slowest = max(rest, key=lambda op: op.latency_s).bottleneck
-    is_mixed = len({op.bottleneck for op in rest}) > 1
-    merged = OpCost(
-        name=f"{len(rest)} other ops",
-        count=sum(op.count for op in rest),
-        energy_pj=summed,
-        latency_s=math.fsum(op.latency_s for op in rest),
-        bottleneck="several" if is_mixed else slowest,
+    return (*(op for i, op in enumerate(ops) if i in kept), _sum_of(rest, f"{len(rest)} other ops"))
+
+
+def _sum_of(ops: Sequence[OpCost], name: str) -> OpCost:
+    parts = tuple(dict.fromkeys(part for op in ops for part, _ in op.energy_pj))
+    is_mixed = len({op.bottleneck for op in ops}) > 1
+    return OpCost(
+        name=name,
+        count=sum(op.count for op in ops),
+        energy_pj=tuple((part, math.fsum(dict(op.energy_pj).get(part, 0.0) for op in ops)) for part in parts),
+        latency_s=math.fsum(op.latency_s for op in ops),
+        bottleneck="several" if is_mixed else ops[0].bottleneck,
     )
-    return (*(op for i, op in enumerate(ops) if i in kept), merged)
 
 
 def plot_breakdown(breakdown: Breakdown, stem: Path) -> FigureFiles:
@@ -160,7 +178,7 @@ def plot_breakdown(breakdown: Breakdown, stem: Path) -> FigureFiles:
     """
     if not breakdown.ops:
         raise ValueError("a breakdown needs at least one op")
-    rows = merge_small(breakdown.ops)
+    rows = merge_small(merge_groups(breakdown.ops))
     height_in = 0.75 + ROW_IN * max(4, len(rows))
     with house_style():
         figure = new_figure(
@@ -188,7 +206,7 @@ def _look(index: int) -> dict[str, Any]:
 
 
 def _draw_energy(axes: Axes, rows: Sequence[OpCost], parts: Sequence[str]) -> None:
-    scale = scale_for("pJ", [op.total_pj for op in rows])
+    scale = scale_for("pJ", [max(op.total_pj for op in rows)])
     left = [0.0] * len(rows)
     for index, part in enumerate(parts):
         widths = [dict(op.energy_pj).get(part, 0.0) / scale.divisor for op in rows]
@@ -199,7 +217,7 @@ def _draw_energy(axes: Axes, rows: Sequence[OpCost], parts: Sequence[str]) -> No
 
 
 def _draw_time(axes: Axes, rows: Sequence[OpCost], breakdown: Breakdown) -> None:
-    scale = scale_for("s", [op.latency_s for op in rows])
+    scale = scale_for("s", [max(op.latency_s for op in rows)])
     widths = [op.latency_s / scale.divisor for op in rows]
     axes.barh(range(len(rows)), widths, height=0.78, color="#c9d3dc", edgecolor=MUTED, linewidth=0.5)
     longest = max(widths)

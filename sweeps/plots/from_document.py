@@ -26,8 +26,11 @@ def roofline_of(document: EstimateDocument, *, commit: str, design: str = "") ->
         is_shared=roof["shares_port"],
     )
     ops = tuple(_roofline_op(op, document) for op in document["ops"])
-    untitled = Roofline(title="", ops=ops, memory=memory, caption=_caption(document, commit, design))
-    return Roofline(title=_roofline_claim(untitled, document), ops=ops, memory=memory, caption=untitled.caption)
+    hidden = [op["name"] for op in document["ops"] if not op["macs"]]
+    remark = (f"{len(hidden)} ops without MACs are not drawn",) if hidden else ()
+    caption = _caption(document, commit, design, remark)
+    untitled = Roofline(title="", ops=ops, memory=memory, caption=caption)
+    return Roofline(title=_roofline_claim(untitled, document), ops=ops, memory=memory, caption=caption)
 
 
 def breakdown_of(document: EstimateDocument, *, commit: str, design: str = "") -> Breakdown:
@@ -39,6 +42,7 @@ def breakdown_of(document: EstimateDocument, *, commit: str, design: str = "") -
             energy_pj=tuple((part, amount * op["count"]) for part, amount in op["energy_parts_pj"].items()),
             latency_s=op["latency_cycles"] * op["count"] / document["clock_hz"],
             bottleneck=op["bottleneck"],
+            group="" if op["macs"] else op["kind"],
         )
         for op in document["ops"]
     )
@@ -83,19 +87,26 @@ def _roofline_op(op: OpDocument, document: EstimateDocument) -> RooflineOp:
     )
 
 
-def _caption(document: EstimateDocument, commit: str, design: str) -> Caption:
+def _caption(document: EstimateDocument, commit: str, design: str, remarks: tuple[str, ...] = ()) -> Caption:
     extra = [f"{document['arch']}{f' with {design}' if design else ''}"]
     if document["objective"]:
         extra.append(f"mapped for {document['objective']}")
     extra += [f"fidelity {document['fidelity']}", f"convention {document['convention']}"]
     return Caption(
-        workload=document["workload"], commit=commit, num_points=len(document["ops"]), points="ops", extra=tuple(extra)
+        workload=document["workload"],
+        commit=commit,
+        num_points=len(document["ops"]),
+        points="ops",
+        extra=(*extra, *remarks),
     )
 
 
 def _roofline_claim(roofline: Roofline, document: EstimateDocument) -> str:
-    share = math.fsum(row.time_share for row in roofline_rows(roofline) if row.limit == "main memory")
-    return f"{document['workload']} on {document['arch']}: main memory bounds ops that take {share:.0%} of the time"
+    """How near the ops are to their bounds, each weighed by its time."""
+    rows = roofline_rows(roofline)
+    whole = math.fsum(row.time_share for row in rows)
+    reached = math.fsum(row.time_share * row.reached for row in rows) / whole if whole else 0.0
+    return f"{document['workload']} on {document['arch']}: its products reach {reached:.0%} of their bounds"
 
 
 def _breakdown_claim(breakdown: Breakdown, document: EstimateDocument) -> str:

@@ -50,11 +50,13 @@ class Obstacles:
 
     Attributes:
         markers: Markers that no label may cover.
+        radii_pt: Radius of each of them beyond a small one, in points; none given means small ones.
         faint_markers: Markers that are better left uncovered.
         line: Corners of a line of level and upright pieces that is better left uncovered.
     """
 
     markers: Sequence[tuple[float, float]] = ()
+    radii_pt: Sequence[float] = ()
     faint_markers: Sequence[tuple[float, float]] = ()
     line: Sequence[tuple[float, float]] = ()
 
@@ -83,7 +85,14 @@ class _Place:
         )
 
 
-def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Obstacles, *, font_size_pt: float = 7.0) -> int:
+def place_labels(
+    axes: Axes,
+    labels: Sequence[Label],
+    obstacles: Obstacles,
+    *,
+    font_size_pt: float = 7.0,
+    reach_pt: float = math.inf,
+) -> int:
     """Place labels in order of importance; one for which there is no room is left out.
 
     Limits and layout must be final (draw the figure once before).
@@ -93,23 +102,26 @@ def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Obstacles, *, f
         labels: Most important first.
         obstacles: What to keep off.
         font_size_pt: Size of the text in points.
+        reach_pt: Furthest that a label may be from its marker, in points.
 
     Returns:
         How many found room.
     """
     frame = axes.get_window_extent()
+    px_per_pt = axes.get_figure(root=True).get_dpi() / 72  # pyright: ignore[reportOptionalMemberAccess]  drawn axes have a figure
+    radii_pt = obstacles.radii_pt or [0.0] * len(obstacles.markers)
     pixels = _Pixels(
         frame=frame,
         markers=_to_pixels(axes, obstacles.markers),
+        clearances=[_MARKER_PX + radius_pt * px_per_pt for radius_pt in radii_pt],
         faint_markers=_to_pixels(axes, obstacles.faint_markers),
         line=_to_pixels(axes, obstacles.line),
     )
-    px_per_pt = axes.get_figure(root=True).get_dpi() / 72  # pyright: ignore[reportOptionalMemberAccess]  drawn axes have a figure
     taken: list[Bbox] = []
     for label in labels:
         ((x, y),) = _to_pixels(axes, [(label.x, label.y)])
         size = _measure(axes, label, font_size_pt)
-        places = [place.pushed_out(label.radius_pt) for place in _PLACES]
+        places = [p.pushed_out(label.radius_pt) for p in _PLACES if math.hypot(p.x_pt, p.y_pt) <= reach_pt]
         boxes = [(place, _box((x, y), size, place, px_per_pt)) for place in places]
         costs = [place.cost + _cost(box, pixels, taken) for place, box in boxes]
         best = min(range(len(boxes)), key=costs.__getitem__)
@@ -124,6 +136,7 @@ def place_labels(axes: Axes, labels: Sequence[Label], obstacles: Obstacles, *, f
 class _Pixels:
     frame: Bbox
     markers: Sequence[Pixels]
+    clearances: Sequence[float]
     faint_markers: Sequence[Pixels]
     line: Sequence[Pixels]
 
@@ -196,11 +209,15 @@ def _cost(box: Bbox, pixels: _Pixels, taken: Sequence[Bbox]) -> float:
         return _FORBIDDEN
     if any(box.overlaps(other) for other in taken):
         return _FORBIDDEN
-    near = box.padded(_MARKER_PX)
-    if any(near.contains(x, y) for x, y in pixels.markers):
+    if any(_is_near(box, at, far) for at, far in zip(pixels.markers, pixels.clearances, strict=True)):
         return _FORBIDDEN
     crossed = sum(_crosses(box, a, b) for a, b in pairwise(pixels.line))
     return 3.0 * sum(box.contains(x, y) for x, y in pixels.faint_markers) + 20.0 * crossed
+
+
+def _is_near(box: Bbox, at: Pixels, far: float) -> bool:
+    """Whether a marker's middle is closer to the box than its clearance."""
+    return box.x0 - far < at[0] < box.x1 + far and box.y0 - far < at[1] < box.y1 + far
 
 
 def _crosses(box: Bbox, a: Pixels, b: Pixels) -> bool:

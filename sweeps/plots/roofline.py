@@ -43,8 +43,9 @@ Limit = Literal["compute", "main memory"]
 
 SIZE_IN: Final = (7.2, 4.6)
 MAX_LABELS: Final = 8
-SLOPE_POINTS: Final = 60
-LARGEST_MARKER_PT2: Final = 420.0
+LABEL_REACH_PT: Final = 18.0
+ROOF_POINTS: Final = 120
+LARGEST_MARKER_PT2: Final = 260.0
 SMALLEST_MARKER_PT2: Final = 9.0
 _LOOKS: Final[tuple[tuple[Limit, str, str], ...]] = (("main memory", "o", BLUE), ("compute", "s", ORANGE))
 
@@ -228,13 +229,13 @@ def plot_roofline(roofline: Roofline, stem: Path) -> FigureFiles:
         peaks = sorted({op.peak_ops_per_s for op in roofline.drawn})
         scale = scale_for("ops/s", peaks)
         _set_frame(axes, rows, peaks, roofline.memory, scale)
-        slope = _draw_roofs(axes, peaks, roofline.memory, scale)
+        roofs = _draw_roofs(axes, peaks, roofline.memory, scale)
         _draw_ops(axes, rows, scale)
         largest = max(row.time_share for row in rows)
         note = f"slope: main memory {roofline.memory}; marker area: share of time, largest {largest:.0%}"
         legend_above(figure, _legend_entries(rows), note=note)
         freeze_layout(figure)
-        _draw_labels(axes, rows, scale, slope)
+        _draw_labels(axes, rows, scale, roofs)
         return save_figure(figure, stem, roofline_table(roofline))
 
 
@@ -259,7 +260,7 @@ def _set_frame(
     """Fix limits so that every op and every ridge point is inside with air around."""
     x = [row.intensity_ops_per_byte for row in rows] + [ridge for _, ridge in _ridges(peaks, memory)]
     y = [row.attained_ops_per_s / scale.divisor for row in rows] + [peak / scale.divisor for peak in peaks]
-    x_limits, y_limits = (min(x) / 2.2, max(x) * 2.2), (min(y) / 2.2, max(y) * 1.9)
+    x_limits, y_limits = (min(x) / 2.2, max(x) * 2.2), (min(y) / 2.2, max(y) * 3.0)
     set_log(axes, "x", x_limits)
     set_log(axes, "y", y_limits)
     axes.set_xlim(x_limits)
@@ -276,16 +277,18 @@ def _ridges(peaks: Sequence[float], memory: MainMemory) -> list[tuple[float, flo
 
 
 def _draw_roofs(axes: Axes, peaks: Sequence[float], memory: MainMemory, scale: Scale) -> list[tuple[float, float]]:
-    """Draw the roofs; returns points along the slope, which labels had better leave free."""
+    """Draw the roofs; returns points along them, which labels had better leave free."""
     (left, right), bottom = axes.get_xlim(), axes.get_ylim()[0]
+    slope = memory.best_bytes_per_s / scale.divisor
+    along: list[tuple[float, float]] = []
     for peak in peaks:
         top = peak / scale.divisor
         axes.plot([left, right], [top, top], color=FAINT, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-        _note(axes, right, top, f"peak {quantity_text(peak, 'ops/s')}", ha="right", offset=(-2, 3))
-        if not math.isfinite(memory.best_bytes_per_s):
+        _note(axes, left, top, f"peak {quantity_text(peak, 'ops/s')}", ha="left", offset=(4, 3))
+        if not math.isfinite(slope):
             axes.plot([left, right], [top, top], color=INK, linewidth=1.5, zorder=3)
-    slope = memory.best_bytes_per_s / scale.divisor
-    along: list[tuple[float, float]] = []
+        steps = [left * (right / left) ** (step / ROOF_POINTS) for step in range(ROOF_POINTS + 1)]
+        along += [(x, min(top, x * slope)) for x in steps]
     for peak, ridge in _ridges(peaks, memory):
         top = peak / scale.divisor
         axes.plot([left, ridge, right], [left * slope, top, top], color=INK, linewidth=1.5, zorder=3)
@@ -294,8 +297,6 @@ def _draw_roofs(axes: Axes, peaks: Sequence[float], memory: MainMemory, scale: S
         is_right = math.log(ridge / left) > 0.7 * math.log(right / left)
         side, shift = ("right", -4) if is_right else ("left", 4)
         _note(axes, ridge, bottom, f"ridge point {ridge:.3g} ops/B", ha=side, offset=(shift, 4))
-        steps = [left * (ridge / left) ** (step / SLOPE_POINTS) for step in range(SLOPE_POINTS + 1)]
-        along += [(x, x * slope) for x in steps]
     return along
 
 
@@ -326,6 +327,11 @@ def _marker_pt2(row: RooflineRow, rows: Sequence[RooflineRow]) -> float:
     return max(SMALLEST_MARKER_PT2, LARGEST_MARKER_PT2 * row.time_share / largest)
 
 
+def _radius_pt(row: RooflineRow, rows: Sequence[RooflineRow]) -> float:
+    """Radius of an op's marker beyond a small one, in points."""
+    return max(0.0, math.sqrt(_marker_pt2(row, rows)) / 2 - 3.0)
+
+
 def _legend_entries(rows: Sequence[RooflineRow]) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
@@ -338,7 +344,7 @@ def _legend_entries(rows: Sequence[RooflineRow]) -> list[Line2D]:
     return entries
 
 
-def _draw_labels(axes: Axes, rows: Sequence[RooflineRow], scale: Scale, slope: Sequence[tuple[float, float]]) -> None:
+def _draw_labels(axes: Axes, rows: Sequence[RooflineRow], scale: Scale, roofs: Sequence[tuple[float, float]]) -> None:
     names = dict(zip((row.op for row in rows), without_common_start([row.op for row in rows]), strict=True))
     biggest = sorted(rows, key=lambda row: -row.time_share)[:MAX_LABELS]
     labels = [
@@ -346,9 +352,11 @@ def _draw_labels(axes: Axes, rows: Sequence[RooflineRow], scale: Scale, slope: S
             x=row.intensity_ops_per_byte,
             y=row.attained_ops_per_s / scale.divisor,
             text=f"{names[row.op]} ({row.time_share:.0%})",
-            radius_pt=max(0.0, math.sqrt(_marker_pt2(row, rows)) / 2 - 3.0),
+            radius_pt=_radius_pt(row, rows),
         )
         for row in biggest
     ]
     markers = [(row.intensity_ops_per_byte, row.attained_ops_per_s / scale.divisor) for row in rows]
-    place_labels(axes, labels, Obstacles(markers=markers, faint_markers=slope))
+    radii_pt = [_radius_pt(row, rows) for row in rows]
+    obstacles = Obstacles(markers=markers, radii_pt=radii_pt, faint_markers=roofs)
+    place_labels(axes, labels, obstacles, reach_pt=LABEL_REACH_PT)

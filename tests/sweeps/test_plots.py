@@ -7,6 +7,7 @@ import math
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from tileloom.sweeps.plots.breakdown import Breakdown, OpCost, breakdown_table, merge_small, plot_breakdown
+from tileloom.sweeps.plots.breakdown import (
+    Breakdown,
+    OpCost,
+    breakdown_table,
+    merge_groups,
+    merge_small,
+    plot_breakdown,
+)
 from tileloom.sweeps.plots.front import (
     DesignPoint,
     FrontPlot,
@@ -287,6 +295,14 @@ def test_merging_small_ops_keeps_the_sums(num_ops: int, limit: int) -> None:
     assert math.fsum(r.total_pj for r in rows) == pytest.approx(math.fsum(op.total_pj for op in ops))
     assert math.fsum(r.latency_s for r in rows) == pytest.approx(math.fsum(op.latency_s for op in ops))
     assert sum(r.count for r in rows) == sum(op.count for op in ops)
+
+
+def test_ops_of_a_group_share_a_row_where_the_first_stands() -> None:
+    ops = [replace(op, group="relu" if i in (1, 3) else "") for i, op in enumerate(make_breakdown(5).ops)]
+    rows = merge_groups(ops)
+    assert [row.name for row in rows] == ["net_conv0", "relu, 2 shapes", "net_conv2", "net_conv4"]
+    assert rows[1].total_pj == pytest.approx(ops[1].total_pj + ops[3].total_pj)
+    assert rows[1].count == ops[1].count + ops[3].count
 
 
 def test_breakdown_csv_keeps_every_op_and_its_parts(tmp_path: Path) -> None:
