@@ -71,14 +71,14 @@ def varied(case: Case, seed: int) -> Timing:
     return replace(timing, levels=levels, array=array, vector_lanes=rng.choice((0, 1)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(cases(200), st.integers(0, 10**6))
 def test_detailed_latency_is_at_least_the_throughput_latency(case: Case, seed: int) -> None:
     assert latency(case).amount >= throughput(case) * (1 - 1e-12)
     assert latency(case, varied(case, seed)).amount >= throughput(case) * (1 - 1e-12)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(cases(200), st.integers(0, 10**6), st.sampled_from(("read_bytes_per_cycle", "write_bytes_per_cycle")))
 def test_more_bandwidth_is_never_slower(case: Case, seed: int, field: str) -> None:
     timing = varied(case, seed)
@@ -89,7 +89,7 @@ def test_more_bandwidth_is_never_slower(case: Case, seed: int, field: str) -> No
     assert after <= before * (1 + 1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(cases(200), st.integers(0, 10**6))
 def test_every_part_is_the_sum_or_maximum_of_its_parts(case: Case, seed: int) -> None:
     for part in latency(case, varied(case, seed)).walk():
@@ -102,7 +102,7 @@ def test_every_part_is_the_sum_or_maximum_of_its_parts(case: Case, seed: int) ->
             assert not part.parts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(cases(200), st.integers(0, 10**6))
 def test_rounding_rows_up_and_forgetting_tiles_is_never_faster(case: Case, seed: int) -> None:
     timing = varied(case, seed)
