@@ -80,8 +80,10 @@ def lower_attention(node: Node, ctx: Context) -> Lowered:
 
 def lower_linear_attention(node: Node, ctx: Context) -> Lowered:
     """`LinearAttention`: a recurrence over tokens whose state no single loop nest holds."""
-    query, key, value = (known(needed(node, idx)) for idx in range(3))
-    query_heads, kv_heads = node.int_attribute("q_num_heads", 1), node.int_attribute("kv_num_heads", 1)
+    query, key, value = (known(needed(node, idx), 3) for idx in range(3))
+    query_heads, kv_heads = node.int_attribute("q_num_heads", 0), node.int_attribute("kv_num_heads", 0)
+    if query_heads < 1 or kv_heads < 1:
+        raise BadNode("it needs the attributes q_num_heads and kv_num_heads")
     per_state = (key[2] // kv_heads) * (value[2] // kv_heads)
     rule = node.text_attribute("update_rule", "gated_delta")
     num_state_products = 2 if "delta" in rule else 1
@@ -103,7 +105,9 @@ def lower_rotary_embedding(node: Node, ctx: Context) -> Lowered:
 
 def _find_heads(node: Node, query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> _Heads:
     past = node.input(4)
-    past_keys = known(past)[2] if past is not None else 0
+    past_keys = known(past, 4)[2] if past is not None else 0
+    if len(query) not in (3, 4) or not len(query) == len(key) == len(value):
+        raise BadNode("query, key and value all have three axes, or all four; check the export")
     if len(query) == 4:
         query_heads, kv_heads = query[1], key[1]
         queries, keys, head_size, value_size = query[2], key[2], query[3], value[3]

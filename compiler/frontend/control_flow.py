@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .dims import Shape
+from .faults import workload_fault
 from .graph import Array, Attribute, Graph, Value, small_ints
 from .inference import OutputType
 from .scope import Scope, attributes_of, make_value
@@ -37,6 +38,18 @@ class _Call:
 
     def new_value(self, name: str, inferred: OutputType, data: Array | None = None) -> Value:
         return make_value(f"{self.name}/{name}", inferred, sizes={}, is_constant=data is not None, data=data)
+
+    def graph(self, name: str) -> GraphProto:
+        """The subgraph of that name.
+
+        Raises:
+            WorkloadError: The node has none.
+        """
+        for attribute in self.proto.attribute:
+            if attribute.name == name and attribute.HasField("g"):
+                return attribute.g
+        message = f"the node has no {name}; export the network again"
+        raise workload_fault(self.walk.file, message, node=self.name, op_type=self.proto.op_type)
 
     def bind(self, values: Sequence[Value | None]) -> None:
         """Give the node's outputs these values."""
@@ -79,7 +92,7 @@ class _Body:
 def visit_if(call: _Call) -> None:
     """Enter the branch that runs, or set both aside."""
     walk, scope = call.walk, call.scope
-    branches = {attribute.name: attribute.g for attribute in call.proto.attribute}
+    branches = {name: call.graph(name) for name in ("then_branch", "else_branch")}
     condition = small_ints(call.inputs[0] if call.inputs else None)
     if condition:
         taken = "then_branch" if condition[0] else "else_branch"
@@ -109,8 +122,7 @@ def visit_loop(call: _Call) -> None:
     # the condition stays true unless the body changes it, which its first output then shows
     condition = call.new_value("condition", (BOOL, ()), np.array(True) if starts == (1,) else None)
     given = [call.new_value("iteration", (INT64, ())), condition, *carried]
-    graph = next(a.g for a in call.proto.attribute if a.name == "body")
-    _walk_body(call, _Body(graph=graph, given=given, carried=carried, num_leading=1, trips=trips))
+    _walk_body(call, _Body(graph=call.graph("body"), given=given, carried=carried, num_leading=1, trips=trips))
 
 
 def visit_scan(call: _Call) -> None:
@@ -130,7 +142,7 @@ def visit_scan(call: _Call) -> None:
         for idx, (value, axis) in enumerate(zip(scanned, axes, strict=False))
     ]
     body = _Body(
-        graph=next(a.g for a in call.proto.attribute if a.name == "body"),
+        graph=call.graph("body"),
         given=[*carried, *slices],
         carried=carried,
         num_leading=0,
@@ -202,7 +214,7 @@ def _stacked(value: Value, trips: int | None, axis: int) -> OutputType:
 
 
 def _without_axis(value: Value | None, axis: int) -> OutputType:
-    if value is None or value.shape is None:
+    if value is None or not value.shape:
         return (0, None)
     place = axis % len(value.shape)
     return (value.element_type, _drop(value.shape, place))

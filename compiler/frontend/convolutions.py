@@ -31,8 +31,8 @@ def lower_qlinear_conv(node: Node, ctx: Context) -> Lowered:
 def lower_causal_conv(node: Node, ctx: Context) -> Lowered:
     """`CausalConvWithState`: depthwise over one axis, padded on the left by the carried state."""
     signal, weight = needed(node, 0), needed(node, 1)
-    batch, channels, length = known(signal)
-    taps = known(weight)[2]
+    batch, channels, length = known(signal, 3)
+    taps = known(weight, 3)[2]
     return _build_conv(node, ctx, signal, weight, (batch, channels, 1, 1), (length,), (taps,), (1,), (1,))
 
 
@@ -42,7 +42,7 @@ def lower_conv_transpose(node: Node, ctx: Context) -> Lowered:
     shape, taps = known(signal), known(weight)
     groups = node.int_attribute("group", 1)
     num_axes = len(shape) - 2
-    if len(taps) != len(shape) or shape[1] != taps[0] or shape[1] % groups:
+    if _is_misfit(shape, taps, groups) or shape[1] != taps[0] or shape[1] % groups:
         raise BadNode(f"input {signal} and weight {weight} with {groups} groups do not fit; check the export")
     inner = (groups, taps[1], shape[1] // groups)
     macs = shape[0] * math.prod((*inner, *shape[2:], *taps[2:])) * node.count
@@ -72,11 +72,15 @@ def _lower_conv(node: Node, ctx: Context, signal: Value, weight: Value) -> Lower
     shape, taps, result = known(signal), known(weight), known(output_of(node))
     groups = node.int_attribute("group", 1)
     num_axes = len(shape) - 2
-    if len(taps) != len(shape) or shape[1] != taps[1] * groups or taps[0] % groups:
+    if _is_misfit(shape, taps, groups) or shape[1] != taps[1] * groups or taps[0] % groups:
         raise BadNode(f"input {signal} and weight {weight} with {groups} groups do not fit; check the export")
     channels = (shape[0], groups, taps[0] // groups, taps[1])
     strides, dilations = _steps(node, "strides", num_axes), _steps(node, "dilations", num_axes)
     return _build_conv(node, ctx, signal, weight, channels, result[2:], taps[2:], strides, dilations)
+
+
+def _is_misfit(shape: Sequence[int], taps: Sequence[int], groups: int) -> bool:
+    return len(taps) != len(shape) or len(shape) < 3 or groups < 1
 
 
 def _build_conv(
@@ -124,7 +128,10 @@ def _letters(num_axes: int, macs: int) -> tuple[str, ...]:
 
 
 def _steps(node: Node, name: str, num_axes: int) -> tuple[int, ...]:
-    return node.ints_attribute(name) or (1,) * num_axes
+    steps = node.ints_attribute(name) or (1,) * num_axes
+    if len(steps) != num_axes or any(step < 1 for step in steps):
+        raise BadNode(f"{name} is {list(steps)}; it takes {num_axes} positive numbers")
+    return steps
 
 
 CONVOLUTIONS: Mapping[str, Lowering] = {

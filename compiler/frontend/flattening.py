@@ -147,6 +147,7 @@ class Flattener:
 
     def _visit(self, proto: NodeProto, scope: Scope) -> None:
         inputs = [scope.find(name) if name else None for name in proto.input]
+        proto = _without_absent(proto, inputs)
         name = self.node_name(proto, scope)
         function = self._functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
@@ -175,6 +176,9 @@ class Flattener:
                 is_constant=is_constant or data is not None,
                 data=data,
             )
+            if value.shape is not None and any(size is not None and size < 0 for size in value.shape):
+                message = f"output {value} has a negative size: the input is too small; check the export and --shape"
+                raise workload_fault(self.file, message, node=name, op_type=proto.op_type)
             outputs.append(value if output else None)
             scope.values[output] = value
         self.add_node(proto, inputs, outputs, scope, name)
@@ -231,6 +235,16 @@ class Flattener:
             message = f"output {name!r} is produced by no node, input or weight; export the network again"
             raise workload_fault(self.file, message, node=scope.prefix.rstrip("/"))
         return value
+
+
+def _without_absent(proto: NodeProto, inputs: Sequence[Value | None]) -> NodeProto:
+    """The node with inputs left out that its function was not given."""
+    if not any(name and value is None for name, value in zip(proto.input, inputs, strict=True)):
+        return proto
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    copy.input[:] = [name if value is not None else "" for name, value in zip(proto.input, inputs, strict=True)]
+    return copy
 
 
 def _opsets(imports: Sequence[object]) -> dict[str, int]:

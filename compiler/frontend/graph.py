@@ -162,8 +162,8 @@ class Graph:
 
 
 def small_ints(value: Value | None) -> tuple[int, ...] | None:
-    """The elements of a small constant as integers; None when they are not known."""
-    if value is None or value.data is None:
+    """The elements of a small integer or boolean constant; None when they are not known."""
+    if value is None or value.data is None or value.data.dtype.kind not in "iub":
         return None
     flat: list[Any] = value.data.ravel().tolist()
     return tuple(int(x) for x in flat)

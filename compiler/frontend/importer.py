@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ...archdsl import Diagnostic, Op, Unmodelled, VectorOp, Workload, WorkloadError, nearest_hint
+from ...archdsl import Diagnostic, Op, Unmodelled, Workload, WorkloadError, nearest_hint
 from .datatypes import Datatype, datatype_named, datatype_names
 from .faults import fault
 from .flattening import flatten
+from .fusion import apply_fusion, find_fusion
 from .graph import Graph, Node
-from .lowering import BadNode, Context, NotModelled, value_bytes
+from .lowering import BadNode, Context, Lowered, NotModelled, value_bytes
 from .reading import read_model
 from .registry import BIAS_INPUTS, FREE_OPS, LOWERINGS, NOT_MODELLED
 from .storage import find_storage
@@ -25,11 +26,11 @@ def import_onnx(
     *,
     datatype: str | None = None,
     acc_bits: int | None = None,
+    fuse: bool = False,
 ) -> Workload:
     """Import a network from an ONNX file, by shape inference alone.
 
-    Values of weights are not needed: files that hold them may be missing. Element-wise nodes stay
-    ops of their own (nothing is fused), except for the quantisation around them.
+    Values of weights are not needed: files that hold them may be missing.
 
     Args:
         path: The `.onnx` file.
@@ -38,6 +39,8 @@ def import_onnx(
         datatype: Count every float tensor as this type (`int8`, `bf16`, ...); None keeps the file's.
         acc_bits: Width of every product's output, partial sums included; None for the width in
             which the file stores it (after requantisation, in a quantised network).
+        fuse: Join element-wise nodes to the product before them, so that the tensors in between are
+            not moved. Otherwise every node reads its inputs and writes its outputs.
 
     Raises:
         WorkloadError: The file is not a usable network, a dim is open, a node contradicts itself, or
@@ -45,7 +48,7 @@ def import_onnx(
     """
     file = os.fspath(path)
     graph = flatten(read_model(file), file, shapes, Path(file).parent)
-    return build_workload(graph, file, strict=strict, datatype=datatype, acc_bits=acc_bits)
+    return build_workload(graph, file, strict=strict, datatype=datatype, acc_bits=acc_bits, fuse=fuse)
 
 
 def build_workload(
@@ -56,6 +59,7 @@ def build_workload(
     strict: bool = False,
     datatype: str | None = None,
     acc_bits: int | None = None,
+    fuse: bool = False,
 ) -> Workload:
     """Lower a flat graph.
 
@@ -66,21 +70,26 @@ def build_workload(
         strict: Whether a node that cannot be modelled is an error.
         datatype: Type that stands in for every float type.
         acc_bits: Width of every product's output.
+        fuse: Whether element-wise nodes are joined to the product before them.
 
     Raises:
         WorkloadError: As `import_onnx`.
     """
     ctx = Context(storage=find_storage(graph), float_type=_stand_in(datatype, source), acc_bits=acc_bits)
-    ops: list[Op | VectorOp] = []
+    lowered: dict[Node, Lowered] = {}
     left_out: list[Unmodelled] = []
     faults: list[Diagnostic] = []
     for node in graph.nodes:
         try:
-            ops += lower_node(node, ctx)
+            lowered[node] = lower_node(node, ctx)
         except NotModelled as cause:
             left_out.append(_unmodelled(node, cause, ctx))
         except BadNode as cause:
             faults.append(fault(source, str(cause), node=node.name, op_type=node.op_type))
+    notices = [*graph.notices, *_bias_notices(graph.nodes, ctx)]
+    if fuse:
+        lowered = _fuse(graph, lowered, ctx, notices)
+    ops = [op for made in lowered.values() for op in made]
     if not faults and strict:
         faults = [_strict_fault(source, missing) for missing in left_out]
     if not faults and not ops and not left_out:
@@ -91,12 +100,12 @@ def build_workload(
         name=name or Path(source).stem,
         ops=tuple(ops),
         unmodelled=tuple(left_out),
-        notices=(*graph.notices, *_bias_notices(graph.nodes, ctx)),
+        notices=tuple(notices),
         source=source,
     )
 
 
-def lower_node(node: Node, ctx: Context) -> list[Op | VectorOp]:
+def lower_node(node: Node, ctx: Context) -> Lowered:
     """Ops of one node; none for what is free at run time.
 
     Args:
@@ -119,6 +128,14 @@ def lower_node(node: Node, ctx: Context) -> list[Op | VectorOp]:
     if lowering is None:
         raise NotModelled(f"no such operator in operator set {node.version}, or none that is modelled")
     return lowering(node, ctx)
+
+
+def _fuse(graph: Graph, lowered: dict[Node, Lowered], ctx: Context, notices: list[str]) -> dict[Node, Lowered]:
+    products = {node for node, made in lowered.items() if len(made) == 1 and isinstance(made[0], Op)}
+    fusion = find_fusion(graph, ctx.storage, products)
+    if fusion.joined:
+        notices.append(f"fusion: {len(fusion.joined)} element-wise nodes are joined to the product before them")
+    return {node: apply_fusion(node, made, fusion, ctx) for node, made in lowered.items()}
 
 
 def _body_macs(body: Graph, ctx: Context) -> int:

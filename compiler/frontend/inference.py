@@ -26,6 +26,9 @@ RANDOM_OPS = frozenset(
 )
 # Operators that give their first input's shape and whose schemas lack an inference function in some versions.
 SAME_SHAPE_OPS = frozenset({"GroupNormalization", "MeanVarianceNormalization", "BatchNormalization", "Dropout"})
+# Operators whose last input is a list of sizes.
+RANK_OPS = frozenset({"ConstantOfShape", "Expand", "Reshape", "Tile"})
+MAX_RANK = 1000
 OutputType = tuple[int, Shape | None]
 
 
@@ -58,13 +61,15 @@ def infer_outputs(
         return _infer_without_schema(proto, inputs)
     if any(value is not None and not value.element_type for value in inputs):
         return unknown
+    _check_rank(proto, inputs)
     try:
         return _run_inference(schema, proto, inputs, opsets, ir_version)
     except checker.ValidationError as error:
         narrow = {value.element_type for value in inputs if value is not None and value.datatype.is_float} - {FLOAT}
         if UNSUPPORTED_TYPE not in str(error) or len(narrow) != 1:
             raise InferenceFailure(_plain_text(str(error))) from error
-    except shape_inference.InferenceError as error:
+    except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        # the last two come from malformed attributes, before inference starts
         raise InferenceFailure(_plain_text(str(error))) from error
     return _infer_as_float(schema, proto, inputs, opsets, ir_version, narrow.pop())
 
@@ -85,6 +90,8 @@ def fold(
     """
     nothing: list[Array | None] = [None] * len(proto.output)
     if proto.op_type in RANDOM_OPS or any(not is_small(shape) for _, shape in outputs):
+        return nothing
+    if not proto.output:
         return nothing
     if proto.op_type in ("Shape", "Size"):
         return _fold_shape(proto, inputs)
@@ -131,8 +138,8 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> Array | None:
         tensor = copy
     try:
         return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError):
-        return None  # a shape without values, as in files stripped of their weights
+    except (KeyError, TypeError, ValueError):
+        return None  # of a type that is unknown here, or a shape without values, as in files stripped of their weights
 
 
 def constant_array(proto: NodeProto) -> Array | None:
@@ -152,6 +159,13 @@ def constant_array(proto: NodeProto) -> Array | None:
             case _:
                 continue
     return None
+
+
+def _check_rank(proto: NodeProto, inputs: Sequence[Value | None]) -> None:
+    """Refuse a list of sizes of absurd length before ONNX's inference makes a shape of it."""
+    value = inputs[-1] if inputs and proto.op_type in RANK_OPS else None
+    if value is not None and value.shape and (value.shape[0] or 0) > MAX_RANK:
+        raise InferenceFailure(f"a tensor of {value.shape[0]} axes")
 
 
 def _run_inference(
@@ -197,7 +211,7 @@ def _infer_as_float(
     ]
     try:
         types = _run_inference(schema, proto, as_float, opsets, ir_version)
-    except (shape_inference.InferenceError, checker.ValidationError) as error:
+    except (shape_inference.InferenceError, checker.ValidationError, ValueError, RuntimeError) as error:
         raise InferenceFailure(_plain_text(str(error))) from error
     return [(element_type if kind == FLOAT else kind, shape) for kind, shape in types]
 
@@ -206,6 +220,8 @@ def _infer_without_schema(proto: NodeProto, inputs: Sequence[Value | None]) -> l
     given = [value for value in inputs if value is not None]
     unknown: list[OutputType] = [(0, None)] * len(proto.output)
     if not given or not all(value.is_known for value in given):
+        return unknown
+    if not proto.output:
         return unknown
     if proto.op_type in SAME_SHAPE_OPS:
         return [(given[0].element_type, given[0].shape), *unknown[1:]]

@@ -34,13 +34,14 @@ def load_workload(
     *,
     datatype: str | None = None,
     acc_bits: int | None = None,
+    fuse: bool = False,
 ) -> Workload:
     """Load a workload by its name.
 
     A name is an `.onnx` file; a notation (`gemm:M=512,N=512,K=512,bits=8`, `conv:...`); a network that
     the `onnx` package ships (`onnx:resnet50`); or one that is generated here (`transformer_block`,
     `transformer_block:hidden=768,heads=12`). Options may follow the last three kinds and files,
-    `net.onnx:datatype=int8,acc_bits=32,batch=4`: they override the arguments of that name, and the
+    `net.onnx:datatype=int8,acc_bits=32,fuse=1,batch=4`: they override the arguments of that name, and the
     others are sizes of open dims. `preset:NAME` is a shipped or generated network.
 
     Args:
@@ -49,6 +50,7 @@ def load_workload(
         strict: Whether a node that cannot be modelled is an error.
         datatype: Count every float tensor as this type; None keeps the network's own.
         acc_bits: Width of every product's output, partial sums included; None for its stored width.
+        fuse: Join element-wise nodes to the product before them; see `import_onnx`.
 
     Raises:
         WorkloadError: There is no such workload, or it cannot be imported.
@@ -60,16 +62,18 @@ def load_workload(
     datatype = options.pop("datatype", datatype)
     if "acc_bits" in options:
         acc_bits = _whole_number(text, "acc_bits", options.pop("acc_bits"))
+    if "fuse" in options:
+        fuse = bool(_whole_number(text, "fuse", options.pop("fuse")))
     if name in GENERATED:
         graph = flatten(generate_network(name, options), text, shapes)
-        return build_workload(graph, text, name=text, strict=strict, datatype=datatype, acc_bits=acc_bits)
+        return build_workload(graph, text, name=text, strict=strict, datatype=datatype, acc_bits=acc_bits, fuse=fuse)
     sizes = {**(shapes or {}), **{key: _whole_number(text, key, value) for key, value in options.items()}}
     if name.startswith(ONNX_PREFIX):
         # named as the user named it: where the package lies differs from machine to machine
         graph = flatten(read_model(_shipped_file(name, text)), text, sizes)
-        return build_workload(graph, text, name=name, strict=strict, datatype=datatype, acc_bits=acc_bits)
+        return build_workload(graph, text, name=name, strict=strict, datatype=datatype, acc_bits=acc_bits, fuse=fuse)
     _check_file(name, text)
-    return import_onnx(name, sizes, strict, datatype=datatype, acc_bits=acc_bits)
+    return import_onnx(name, sizes, strict, datatype=datatype, acc_bits=acc_bits, fuse=fuse)
 
 
 def shipped_networks() -> tuple[str, ...]:

@@ -190,14 +190,21 @@ def needed(node: Node, idx: int) -> Value:
     return value
 
 
-def known(value: Value) -> tuple[int, ...]:
+def known(value: Value, rank: int | None = None) -> tuple[int, ...]:
     """A value's shape.
+
+    Args:
+        value: The value.
+        rank: Number of axes that it must have; None for any.
 
     Raises:
         NotModelled: It depends on data.
+        BadNode: It has another number of axes.
     """
     if not value.is_known:
         raise NotModelled(f"the shape of {value} is not known: it depends on data or on a node without shape inference")
+    if rank is not None and len(value.dims) != rank:
+        raise BadNode(f"{value} has {len(value.dims)} axes, {rank} are needed; check the export")
     return value.dims
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .faults import workload_fault
+from .ordering import subgraphs
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import GraphProto, ModelProto
 
 LFS_POINTER = b"version https://git-lfs"
 
@@ -50,6 +51,8 @@ def parse_model(data: bytes, file: str) -> ModelProto:
     except DecodeError as error:
         cause = f"{len(data):,} bytes that are not an ONNX model, or one cut short"
         raise workload_fault(file, f"{cause}; export or download it again") from error
+    if not _is_text_intact(model.graph):
+        raise workload_fault(file, "names in the file are not text: it is damaged; export or download it again")
     check_model(model, file)
     return model
 
@@ -74,6 +77,21 @@ def check_model(model: ModelProto, file: str) -> None:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
             message = f"operator set {opset.version} is newer than {newest}, the newest of onnx {onnx.__version__}"
             raise workload_fault(file, f"{message}; export for {newest} or update the onnx package")
+
+
+def _is_text_intact(graph: GraphProto) -> bool:
+    """Whether every name is text; the parser hands over damaged ones as bytes."""
+    names: list[object] = [graph.name]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        names += [attribute.name for attribute in node.attribute]
+        if not all(_is_text_intact(inner) for inner in subgraphs(node)):
+            return False
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        names.append(value.name)
+        names += [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+    names += [tensor.name for tensor in graph.initializer]
+    return all(isinstance(name, str) for name in names)
 
 
 def _read_bytes(file: str) -> bytes:

@@ -23,11 +23,11 @@ NUM_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 def lower_recurrent(node: Node, ctx: Context) -> Lowered:
     """`LSTM`, `GRU` and `RNN`."""
     signal, weight, recurrence = needed(node, 0), needed(node, 1), needed(node, 2)
-    steps, batch, size = known(signal)
+    steps, batch, size = known(signal, 3)
     if node.int_attribute("layout", 0):
         steps, batch = batch, steps
-    directions, gates, input_size = known(weight)
-    hidden = known(recurrence)[2]
+    directions, gates, input_size = known(weight, 3)
+    hidden = known(recurrence, 3)[2]
     if input_size != size or gates != NUM_GATES[node.op_type] * hidden:
         raise BadNode(f"input {signal}, weight {weight} and recurrence {recurrence} do not fit; check the export")
     results = [value for value in node.given_outputs if value.is_known]

@@ -32,7 +32,7 @@ def lower_global_pool(node: Node, ctx: Context) -> Lowered:
 def lower_resize(node: Node, ctx: Context) -> Lowered:
     """`Resize` and `Upsample`: taps along the axes whose size changes."""
     source, result = needed(node, 0), main_output(node)
-    num_axes = sum(a != b for a, b in zip(known(source), known(result), strict=True))
+    num_axes = sum(a != b for a, b in zip(known(source), known(result, len(source.dims)), strict=True))
     if num_axes == 0:
         return []
     return _build_taps(
@@ -59,7 +59,7 @@ def lower_roi_align(node: Node, ctx: Context) -> Lowered:
 def lower_affine_grid(node: Node, ctx: Context) -> Lowered:
     """`AffineGrid`: one small affine map per grid position."""
     theta = needed(node, 0)
-    return _build_taps(node, ctx, [theta], known(theta)[-1])
+    return _build_taps(node, ctx, [theta], known(theta, 3)[-1])
 
 
 def lower_fold(node: Node, ctx: Context) -> Lowered:

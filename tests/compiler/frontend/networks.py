@@ -63,11 +63,12 @@ def load(
     strict: bool = False,
     datatype: str | None = None,
     acc_bits: int | None = None,
+    fuse: bool = False,
 ) -> Workload:
     """Import a model that is in memory."""
     check_model(network, "net.onnx")
     graph = flatten(network, "net.onnx", shapes)
-    return build_workload(graph, "net.onnx", strict=strict, datatype=datatype, acc_bits=acc_bits)
+    return build_workload(graph, "net.onnx", strict=strict, datatype=datatype, acc_bits=acc_bits, fuse=fuse)
 
 
 def only_op(workload: Workload) -> Op:

@@ -133,6 +133,14 @@ def test_function_is_inlined_with_its_attributes() -> None:
     assert only_op(workload).sizes["OX"] == 4
 
 
+def test_function_may_be_called_without_an_optional_input() -> None:
+    body = [helper.make_node("Clip", ["x", "low", "high"], ["y"], name="clip")]
+    function = helper.make_function("own", "bound", ["x", "low", "high"], ["y"], body, [helper.make_opsetid("", 17)])
+    call = helper.make_node("bound", ["x", "zero"], ["y"], domain="own", name="call")
+    network = model([call], [tensor("x", [5])], ["y"], [constant("zero", 0)], functions=[function], domains=["own"])
+    assert only_vector_op(load(network)).read_bytes == (("x", 20), ("zero", 4))
+
+
 def test_same_name_twice_gets_a_number() -> None:
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="same"), helper.make_node("Relu", ["a"], ["b"], name="same")]
     assert [op.name for op in load(model(nodes, [tensor("x", [2])], ["b"])).ops] == ["same", "same#2"]
