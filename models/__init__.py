@@ -12,7 +12,7 @@ from .components import (
     resolve,
 )
 from .conventions import CONVENTIONS, Convention
-from .counting import Counts, Transfer, count
+from .counting import Counts, Transfer, count, returned_sums
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
 from .detailed_timing import Timing, timing_of
 from .estimate import (
@@ -74,6 +74,7 @@ __all__ = [
     "price",
     "prices_of",
     "resolve",
+    "returned_sums",
     "sliding_axes",
     "stack_prices",
     "sum_of",

@@ -1,4 +1,4 @@
-"""Counting conventions: published tools differ in three choices, named here as switches."""
+"""Counting conventions: published tools differ in four choices, named here as switches."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ class Convention:
 
     Attributes:
         name: Name of the preset, or of the user's own choice.
-        register_reads: The innermost holder is read at every use by the compute unit, or only when
-            the operand changes (operand latches at the compute unit).
-        first_accumulation_reads: The first accumulation into an output element reads a partial sum
-            (a zero) from the innermost holder.
+        register_reads: Inputs and weights are read from their innermost holder at every use by the compute
+            unit, or only when the operand changes (operand latches at the compute unit).
+        first_accumulation_reads: Where an output is accumulated in several goes, its first go too reads a
+            partial sum (a zero) at every level on the way.
         final_drain_is_read: Moving finished outputs out of a level is charged as a read of it.
+        partial_sum_refills: A partial sum that returns to a reduction group is written into one instance of
+            the group, or into every one.
     """
 
     name: str
     register_reads: Literal["per_use", "per_refill"] = "per_use"
     first_accumulation_reads: bool = False
     final_drain_is_read: bool = True
+    partial_sum_refills: Literal["one", "every"] = "one"
 
 
 CONVENTIONS = MappingProxyType(
     {
         "tileloom": Convention(name="tileloom"),
-        "accelforge": Convention(name="accelforge"),
-        "zigzag": Convention(name="zigzag", register_reads="per_refill", first_accumulation_reads=True),
+        "accelforge": Convention(name="accelforge", partial_sum_refills="every"),
+        "zigzag": Convention(
+            name="zigzag", register_reads="per_refill", first_accumulation_reads=True, partial_sum_refills="every"
+        ),
         "timeloop": Convention(name="timeloop", final_drain_is_read=False),
     }
 )

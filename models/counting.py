@@ -183,15 +183,13 @@ class _Counter:
         filled = self.moved(tensor, child, walk.counted, walk.slides)
         arrivals = self._grouped(tensor, child, walk, reduced, filled)
         groups = self._groups(tensor, child, walk, between, reduced, arrivals)
-        back = arrivals - starts
-        _add(writes, parent.level, t_idx, arrivals, scale)
+        back, sent = returned_sums(self.convention, op_elements(self.nest, tensor), filled, arrivals, groups, starts)
         is_compute = child.level == self.compute
-        first_reads = is_compute and self.convention.first_accumulation_reads
-        _add(reads, parent.level, t_idx, arrivals if first_reads else back, scale)
-        sent = groups - starts
+        _add(writes, parent.level, t_idx, arrivals, scale)
+        _add(reads, parent.level, t_idx, back, scale)
         if not is_compute:
             _add(writes, child.level, t_idx, sent, scale)
-            drained = filled if self.convention.final_drain_is_read else filled - self.nest.op.elements(tensor)
+            drained = filled if self.convention.final_drain_is_read else filled - op_elements(self.nest, tensor)
             _add(reads, child.level, t_idx, drained, scale)
         moved = Transfer(
             tensor=t_idx,
@@ -225,7 +223,8 @@ class _Counter:
         """Decides, from the child outward, which loops refill its tile and where windows slide."""
         nest, bounds = self.nest, self.pieces.bounds
         is_compute = child.level == self.compute
-        every_step = is_compute and self.convention.register_reads == "per_use"
+        has_latch = self.convention.register_reads == "per_refill" and tensor.role is not TensorRole.OUTPUT
+        every_step = is_compute and not has_latch
         counted: dict[int, Choice] = {}
         slides: dict[int, Choice] = {}
         still: Choice = not every_step
@@ -370,6 +369,37 @@ class _Counter:
                     total = total * self.pieces.visits(loops, dim, active)
             found.append(total)
         return tuple(found)
+
+
+def op_elements(nest: Nest, tensor: Tensor) -> float:
+    """Distinct elements of a whole tensor."""
+    return float(nest.op.elements(tensor))
+
+
+def returned_sums(
+    convention: Convention,
+    elements: float,
+    filled: FloatArray | float,
+    arrivals: FloatArray | float,
+    groups: FloatArray | float,
+    starts: FloatArray | float,
+) -> tuple[FloatArray | float, FloatArray | float]:
+    """Partial sums that the parent reads, and those written into the child.
+
+    Args:
+        convention: The counting convention.
+        elements: Distinct elements of the output.
+        filled: Elements of the child's tile over all refills and instances.
+        arrivals: Elements that reach the parent.
+        groups: Elements per fill step with each reduction group counted once.
+        starts: Elements that start from nothing at the parent.
+    """
+    back = arrivals - starts
+    is_one = convention.partial_sum_refills == "one"
+    if not convention.first_accumulation_reads:
+        return back, groups - starts if is_one else filled - starts * filled / arrivals
+    is_partial = arrivals > elements
+    return np.where(is_partial, arrivals, 0.0), np.where(is_partial, groups if is_one else filled, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ class Prices:
 def stack_prices(many: list[Prices]) -> Prices:
     """Joins the prices of several architectures along the batch axis."""
     joined = {
-        name: np.concatenate([getattr(prices, name) for prices in many], axis=-1) for name in Prices.__dataclass_fields__
+        name: np.concatenate([getattr(prices, name) for prices in many], axis=-1)
+        for name in Prices.__dataclass_fields__
     }
     return Prices(**joined)
 

@@ -168,7 +168,7 @@ class Mapper:
         if key not in self._tables:
             problem = Problem(op=op, memories=hierarchy, convention=self.convention, constraints=self.constraints)
             problem.check_constraints()
-            latch = () if problem.latch is None else (sum(info.element_bytes for info in problem.tensors),)
+            latch = () if problem.latch is None else (problem.latch_bytes,)
             self._tables[key] = Tables(problem, (*inner, *latch))
         return self._tables[key]
 

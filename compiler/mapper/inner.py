@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...models import returned_sums
 from .objective import Traffic
 from .placement import Tilings
 from .problem import FloatArray, Problem, TensorInfo
@@ -235,10 +236,9 @@ def charge(
             write[child] = write[child] + amount * scale
         return 0.0
     groups = delivered(problem, info, frame, site, segment, every_axis=True)
-    first_reads = child in (None, problem.latch) and problem.convention.first_accumulation_reads
+    back, sent = returned_sums(problem.convention, info.elements, amount, crossing, groups, starts)
     write[parent] = write[parent] + crossing * scale
-    read[parent] = read[parent] + (crossing if first_reads else crossing - starts) * scale
-    sent = groups - starts
+    read[parent] = read[parent] + back * scale
     if child is not None:
         write[child] = write[child] + sent * scale
         drained = amount if problem.convention.final_drain_is_read else amount - info.elements

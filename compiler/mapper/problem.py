@@ -79,7 +79,7 @@ class Problem:
     """One op, one hierarchy, one convention, one set of constraints.
 
     Under a convention that reads registers once per refill, operand latches at the compute unit are one more
-    level: it keeps one element of every tensor and costs nothing.
+    level: it keeps one element of every input and weight and costs nothing.
     """
 
     op: Op
@@ -97,17 +97,21 @@ class Problem:
         """The memories' hierarchy, with the operand latches where there are any."""
         if self.latch is None:
             return self.memories
-        roles = frozenset(TensorRole)
+        roles = frozenset(TensorRole) - {TensorRole.OUTPUT}
         depth = self.memories.num_fanouts
         latch = LevelInfo(name="(operand latch)", num_fanouts=depth, keeps=roles, must_keep=roles)
         return replace(self.memories, levels=(*self.memories.levels, latch))
+
+    @property
+    def latch_bytes(self) -> float:
+        """Room in the operand latches."""
+        return sum(info.element_bytes for info in self.tensors if not info.is_output)
 
     def with_latch(self, prices: Prices) -> Prices:
         """Prices of the memories, with free operand latches where there are any."""
         if self.latch is None:
             return prices
-        room = sum(info.element_bytes for info in self.tensors)
-        row = {"capacity_bytes": room, "read_bytes_per_cycle": np.inf, "write_bytes_per_cycle": np.inf}
+        row = {"capacity_bytes": self.latch_bytes, "read_bytes_per_cycle": np.inf, "write_bytes_per_cycle": np.inf}
         grown = {
             name: np.concatenate([getattr(prices, name), np.full((1, 1), row.get(name, 0.0))])
             for name in Prices.__dataclass_fields__
