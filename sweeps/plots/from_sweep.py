@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .style import Caption
 
 if TYPE_CHECKING:
     from ..document import EstimateDocument
+
+
+MAX_NAME_ON_AXIS: Final = 20
 
 
 def front_plot(
@@ -87,12 +90,14 @@ def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
 
 
 def standing_of(record: DesignRecord, *, is_on_front: bool) -> Standing:
-    """Where a record stands; one that violates a constraint counts as infeasible."""
+    """Where a record that has run stands."""
     match record.status:
         case PointStatus.OK:
             return Standing.FRONT if is_on_front else Standing.DOMINATED
         case PointStatus.FAILED:
             return Standing.FAILED
+        case PointStatus.EXCLUDED:
+            return Standing.EXCLUDED
         case _:
             return Standing.INFEASIBLE
 
@@ -143,8 +148,8 @@ def claim_of(plot: FrontPlot) -> str:
         values = plot.column(axis, front)
         if min(values) > 0:
             spans.append(f"{name} {max(values) / min(values):.3g}x")
-    worth = f"{len(front):,} of {len(plot.points):,} designs are worth building"
-    return f"{worth}: they span {_listed(spans)}" if spans else worth
+    claim = f"{len(front):,} of {len(plot.points):,} designs are Pareto-optimal"
+    return f"{claim}; they span {_listed(spans)}" if spans else claim
 
 
 def _file_name(text: str) -> str:
@@ -159,7 +164,8 @@ def _listed(words: Sequence[str]) -> str:
 def _axis(objective: Objective, results: SweepResults) -> PlotAxis:
     found = metric(objective.metric)
     whose = results.workloads[0].name if len(results.workloads) == 1 else "all workloads"
-    quantity = f"{found.label} of {whose}" if found.is_per_workload else found.label
+    is_told = found.is_per_workload and len(whose) <= MAX_NAME_ON_AXIS
+    quantity = f"{found.label} of {whose}" if is_told else found.label  # the caption names it in any case
     return PlotAxis(name=found.name, quantity=quantity, unit=found.unit)
 
 

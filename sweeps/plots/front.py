@@ -15,11 +15,12 @@ MAX_PAIRED_OBJECTIVES = 4
 
 
 class Standing(StrEnum):
-    """Where a design point stands in the trade-off."""
+    """Where a design point stands in the trade-off; an excluded one breaks a constraint of the sweep."""
 
     FRONT = "front"
     DOMINATED = "dominated"
     INFEASIBLE = "infeasible"
+    EXCLUDED = "excluded"
     FAILED = "failed"
 
 
@@ -47,7 +48,7 @@ class DesignPoint:
         standing: On the front, dominated, or without a usable answer.
         values: One per objective, in its internal unit; None where there is none.
         parameters: What was swept, name and value as the user wrote them.
-        reason: Why it is infeasible or failed.
+        reason: Why it is infeasible, excluded or failed.
     """
 
     id: str

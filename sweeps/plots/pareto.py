@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 PANEL_SIZE_IN: Final = {1: (7.2, 4.6), 2: (5.0, 3.8), 3: (4.3, 3.6)}
 RASTERIZE_FROM_POINTS: Final = 4000
-_WITHOUT_ANSWER: Final = (Standing.INFEASIBLE, Standing.FAILED)
+_WITHOUT_ANSWER: Final = (Standing.INFEASIBLE, Standing.EXCLUDED, Standing.FAILED)
 _WHICH: Final[tuple[Literal["x", "y"], ...]] = ("x", "y")
 _NO_SCALE: Final = (Scale(divisor=1.0, unit=""), Scale(divisor=1.0, unit=""))
 _PANEL_LABELS: Final = {1: 8, 2: 5, 3: 4}
@@ -201,11 +201,11 @@ def _legend_entries(plot: FrontPlot) -> list[Line2D]:
         entries.append(entry("knee", "D", ORANGE, INK, 7))
     if num[Standing.DOMINATED]:
         entries.append(entry(f"dominated ({num[Standing.DOMINATED]})", "o", "none", FAINT, 4.5))
-    if without := num[Standing.INFEASIBLE] + num[Standing.FAILED]:
-        word = "infeasible" if not num[Standing.FAILED] else "infeasible or failed"
+    if without := sum(num[standing] for standing in _WITHOUT_ANSWER):
+        words = ", ".join(f"{standing.value} ({num[standing]})" for standing in _WITHOUT_ANSWER if num[standing])
         hidden = without - len(_coordinates(plot, plot.indices(*_WITHOUT_ANSWER), (0, 1), _NO_SCALE))
-        note = "" if not hidden else ", no values" if hidden == without else f", {hidden} without values"
-        entries.append(entry(f"{word} ({without}{note})", "x", VERMILION, VERMILION, 5))
+        note = "" if not hidden else "; no values" if hidden == without else f"; {hidden} without values"
+        entries.append(entry(words + note, "x", VERMILION, VERMILION, 5))
     return entries
 
 

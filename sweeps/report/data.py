@@ -45,7 +45,7 @@ class ReportDesign:
         sort_keys: The same as numbers where they are numbers, for sorting.
         metrics: One per metric of the report, over all workloads; None where there is none.
         workload_metrics: Per workload, likewise.
-        reason: Why it is infeasible or failed.
+        reason: Why it is infeasible, excluded or failed.
         documents: Per workload its estimate document; None when left out for size.
     """
 

@@ -183,7 +183,7 @@ def test_report_lists_every_finished_point_with_its_standing(results: SweepResul
     assert [design["standing"] for design in data["designs"]] == [
         *["front"] * 4,
         "dominated",
-        "infeasible",
+        "excluded",
         "infeasible",
     ]
     assert data["designs"][5]["reason"] == "violates area_mm2 <= 100"
@@ -225,7 +225,7 @@ def test_large_sweeps_keep_the_breakdowns_of_the_front(results: SweepResults) ->
 def test_front_plot_counts_and_names_what_the_store_holds(results: SweepResults) -> None:
     plot = front_plot(results, commit="abc")
     assert [axis.name for axis in plot.axes] == ["latency_s", "energy_pj"]
-    assert plot.title == "4 of 7 designs are worth building: they span latency 8x and energy 8x"
+    assert plot.title == "4 of 7 designs are Pareto-optimal; they span latency 8x and energy 8x"
     assert [p.standing for p in plot.points].count(Standing.FRONT) == 4
     assert str(plot.caption).startswith("net, block; 7 design points; ref16; mapped for energy; ")
     assert plot.points[0].parameters == (("parameters.rows", "4"), ("a.capacity", "1 KiB"))

@@ -1,5 +1,5 @@
 // The trade-off of two metrics, with the stair line of those two and the overall front filled.
-const num = { front: 0, dominated: 0, infeasible: 0, failed: 0 };
+const num = { front: 0, dominated: 0, infeasible: 0, excluded: 0, failed: 0 };
 for (const design of data.designs) num[design.standing] += 1;
 
 // A metric of a design: over all workloads, or of one where it has its own value.
@@ -54,8 +54,9 @@ function drawFront(state, choose) {
     const line = `M${corners[0][0]},${box.top}` + corners.map((c) => `L${c[0]},${c[1]}`).join("") + `H${box.right}`;
     into.append(svg("path", { d: line, fill: "none", stroke: "var(--blue)", "stroke-width": 1.6 }));
   }
-  const order = { dominated: 0, infeasible: 1, failed: 1, front: 2 };
-  for (const p of [...points].sort((a, b) => order[a.design.standing] - order[b.design.standing])) drawPoint(into, p, at(p));
+  const order = { dominated: 0, infeasible: 1, excluded: 1, failed: 1, front: 2 };
+  const rank = (p) => (p.index === data.knee ? 3 : order[p.design.standing]);
+  for (const p of [...points].sort((a, b) => rank(a) - rank(b))) drawPoint(into, p, at(p));
   const chosen = points.find((p) => p.index === state.chosen);
   if (chosen) {
     const [cx, cy] = at(chosen);
@@ -101,12 +102,12 @@ function nearest(event, into, points, at) {
 
 function frontLegend() {
   const hidden = data.designs.filter((d) => !isUsable(d) && !d.metrics.some(finite)).length;
-  const without = num.infeasible + num.failed;
+  const without = ["infeasible", "excluded", "failed"].filter((name) => num[name]);
   const circle = (attributes) => svg("circle", { cx: 7, cy: 7, r: 4.3, ...attributes });
   const entries = [[swatch(22, svg("path", { d: "M0,7H22", stroke: "var(--blue)", "stroke-width": 1.6 }), svg("circle", { cx: 11, cy: 7, r: 4.3, fill: "var(--blue)" })), `Pareto front over ${data.objectives} (${num.front})`]];
   if (data.knee !== null) entries.push([swatch(16, svg("path", { d: markerPath.diamond(8, 7, 6.5), fill: "var(--orange)", stroke: "var(--ink)" })), "knee"]);
   if (num.dominated) entries.push([swatch(14, circle({ r: 3.3, fill: "none", stroke: "var(--faint)", "stroke-width": 1.3 })), `dominated (${num.dominated})`]);
-  if (without) entries.push([swatch(14, svg("path", { d: markerPath.x(7, 7, 3.4), stroke: "var(--vermilion)", "stroke-width": 1.3 })), `${num.failed ? "infeasible or failed" : "infeasible"} (${without}${hidden ? `, ${hidden} without values` : ""})`]);
+  if (without.length) entries.push([swatch(14, svg("path", { d: markerPath.x(7, 7, 3.4), stroke: "var(--vermilion)", "stroke-width": 1.3 })), without.map((name) => `${name} (${num[name]})`).join(", ") + (hidden ? `; ${hidden} without values` : "")]);
   entries.push([null, "line: front of the two shown"]);
   legend("front-legend", entries);
 }

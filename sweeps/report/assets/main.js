@@ -28,7 +28,7 @@ function choose(index) {
 
 function columns() {
   return [
-    { title: "", className: "text", text: (d) => standingText(d).replace("on the Pareto front", "front").replace("knee of the Pareto front", "knee"), key: (d) => ["front", "dominated", "infeasible", "failed"].indexOf(d.standing) },
+    { title: "", className: "text", text: (d) => standingText(d).replace("on the Pareto front", "front").replace("knee of the Pareto front", "knee"), key: (d) => ["front", "dominated", "infeasible", "excluded", "failed"].indexOf(d.standing) },
     ...data.parameters.map((p, i) => ({ title: p.short, text: (d) => d.parameters[i], key: (d) => d.order[i] })),
     ...data.metrics.map((metric, i) => {
       const unit = unitFor(metric.unit, data.designs.map((d) => d.metrics[i]));
