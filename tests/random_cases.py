@@ -283,14 +283,24 @@ def _skeleton(rng: Random, op: Op, arch: SpatialArch, bypass: float, num_loops: 
     return nodes
 
 
-def _random_tile(rng: Random, size: int, least: int) -> int:
-    """A tile of `least` to `size`, half of the time one that divides."""
+def _random_tile(rng: Random, size: int, least: int, may_be_ragged: bool) -> int:
+    """A tile of `least` to `size`; one that divides, or half of the time any when it may be ragged."""
     divisors = [t for t in range(least, size + 1) if size % t == 0]
-    return rng.choice(divisors) if rng.random() < 0.5 else rng.randint(least, size)
+    return rng.randint(least, size) if may_be_ragged and rng.random() < 0.5 else rng.choice(divisors)
 
 
-def random_mapping(rng: Random, op: Op, arch: SpatialArch, bypass: float = 0.4) -> Mapping:
-    """A legal mapping (capacities aside): ragged tiles, several loops per dim and dims per axis, any order."""
+def random_mapping(
+    rng: Random, op: Op, arch: SpatialArch, bypass: float = 0.4, is_ragged_inside: bool = True
+) -> Mapping:
+    """A legal mapping (capacities aside): ragged tiles, several loops per dim and dims per axis, any order.
+
+    Args:
+        rng: Source of randomness.
+        op: The op.
+        arch: The architecture.
+        bypass: Share of (level, tensor) pairs that are not kept.
+        is_ragged_inside: Whether any loop may be ragged, and not just the outermost one of a dim.
+    """
     skeleton = _skeleton(rng, op, arch, bypass, num_loops=rng.randint(2, 6))
     sizes = op.sizes
     room = {(a.fanout, a.name): a.size for fan in segments(arch)[1] for a in fan}
@@ -300,12 +310,13 @@ def random_mapping(rng: Random, op: Op, arch: SpatialArch, bypass: float = 0.4) 
             nodes.append(node)
             continue
         size = sizes[node.dim]
+        may_be_ragged = is_ragged_inside or size == op.sizes[node.dim]
         if node.axis is None:
-            tile = _random_tile(rng, size, 1)
+            tile = _random_tile(rng, size, 1, may_be_ragged)
             nodes.append(Temporal(dim=node.dim, tile=tile))
         else:
             key = node.axis.fanout, node.axis.name
-            tile = _random_tile(rng, size, -(-size // room[key]))
+            tile = _random_tile(rng, size, -(-size // room[key]), may_be_ragged)
             room[key] //= -(-size // tile)
             nodes.append(Spatial(dim=node.dim, tile=tile, fanout=node.axis.fanout, axis=node.axis.name))
         sizes[node.dim] = tile
