@@ -50,6 +50,7 @@ from .nodes import (
     Ports,
 )
 from .notation import is_notation, parse_notation
+from .reference import reference_markdown
 from .spatial import SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
 from .system import ChipGroup, Link, Rack, System
@@ -155,6 +156,7 @@ __all__ = [
     "parse_notation",
     "parse_yaml",
     "read_yaml",
+    "reference_markdown",
     "require_legal",
     "spec_from_tree",
     "system_from_tree",

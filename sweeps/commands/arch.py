@@ -145,22 +145,30 @@ def list_(context: typer.Context, as_json: JsonOption = False) -> None:
 def schema(
     context: typer.Context,
     is_system: Annotated[bool, typer.Option("--system", help="The schema of system files instead.")] = False,
+    is_markdown: Annotated[
+        bool, typer.Option("--markdown", help="The reference of all description files, for reading, instead.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
     ] = None,
 ) -> None:
-    """Print or write the JSON Schema."""
+    """Print or write the JSON Schema, or the same in words."""
     import json
 
-    from ...archdsl import arch_json_schema, system_json_schema
+    from ...archdsl import arch_json_schema, reference_markdown, system_json_schema
 
+    if is_system and is_markdown:
+        raise typer.BadParameter("--system and --markdown exclude each other: the reference has both")
     terminal = Terminal.of(context)
-    document = system_json_schema() if is_system else arch_json_schema()
+    if is_markdown:
+        text = reference_markdown()
+    else:
+        text = json.dumps(system_json_schema() if is_system else arch_json_schema(), indent=2) + "\n"
     if output is None:
-        terminal.json(document)
+        terminal.line(text.rstrip("\n"))
         return
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    output.write_text(text, encoding="utf-8")
     terminal.note(f"wrote {output}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tileloom.archdsl import SpatialArch, list_presets, load_arch
+from tileloom.archdsl import SpatialArch, list_presets, load_arch, reference_markdown
 from tileloom.sweeps.cli import main
 
 VERBS = ("check", "show", "list", "schema", "diff")
@@ -226,6 +226,13 @@ def test_schema_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, out) == (0, "")
     assert err == f"wrote {Path('made', 'arch.schema.json')}\n"
     assert json.loads(Path("made/arch.schema.json").read_text(encoding="utf-8")) == printed
+
+
+def test_reference_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "arch", "schema", "--markdown", "--output", "made/reference.md")
+    assert (status, out) == (0, "")
+    assert Path("made/reference.md").read_text(encoding="utf-8") == reference_markdown()
+    assert run(capsys, "arch", "schema", "--markdown", "--system")[0] == 2
 
 
 def test_diff_prints_changed_paths_with_both_values(capsys: pytest.CaptureFixture[str]) -> None:
