@@ -124,7 +124,11 @@ class MacCounter:
         return 0
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if "magika" not in name])
+# ONNX's evaluator stops in magika: its GlobalMaxPool over one axis loses that axis, which a Squeeze then wants
+RUNNABLE = [name for name in FILES if "magika" not in name]
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
 def test_macs_equal_those_of_the_running_network(name: str) -> None:
     path = data_file(name)
     sizes = SHAPES.get(name, {})
