@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper
 
 from tileloom.archdsl import VectorOp, Workload, load_arch
 from tileloom.compiler import load_workload
@@ -63,7 +63,7 @@ def network(tmp_path: Path) -> Path:
     )
     path = tmp_path / "tiny.onnx"
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("org.example", 1)]
-    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
     return path
 
 
