@@ -158,12 +158,15 @@ def _axes_of_windows(
 
 def _largest(products: FloatArray) -> IntArray:
     """Columns that no other column matches or exceeds in every row; the first of equals."""
+    if not len(products):
+        return np.zeros(1, dtype=np.intp)
+    # Whatever exceeds a column in every row has a larger sum, and so comes before it.
+    left = np.argsort(-products.sum(axis=0), kind="stable")
     kept: list[int] = []
-    for column in np.lexsort(products)[::-1] if len(products) else [0]:
-        mine = products[:, column : column + 1]
-        if not kept or not (products[:, kept] >= mine).all(axis=0).any():
-            kept = [k for k in kept if not (mine[:, 0] >= products[:, k]).all()]
-            kept.append(int(column))
+    while len(left):
+        best, left = left[0], left[1:]
+        kept.append(int(best))
+        left = left[(products[:, left] > products[:, best : best + 1]).any(axis=0)]
     return np.array(sorted(kept), dtype=np.intp)
 
 
@@ -175,13 +178,7 @@ def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
 
 
 def relaxed_bounds(
-    tables: Tables,
-    scorer: Scorer,
-    pattern: Pattern,
-    menu: Menu,
-    rows: IntArray,
-    classes: IntArray,
-    outer: Floor,
+    tables: Tables, scorer: Scorer, pattern: Pattern, menu: Menu, rows: IntArray, outer: Floor
 ) -> FloatArray:
     """Bounds on the score of each (spread, class of tilings), [rows, classes].
 
@@ -191,31 +188,54 @@ def relaxed_bounds(
         pattern: Which levels keep which tensors.
         menu: The inner tilings.
         rows: Spreads of interest.
-        classes: Classes of interest.
         outer: Least cost of the outermost segment.
     """
-    problem = tables.problem
-    num_levels = len(problem.hierarchy.levels)
-    total = Traffic(
-        [0.0] * num_levels,
-        [0.0] * num_levels,
-        [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances],
-        tables.steps[rows, None],
-    )
-    relaxed = _Relaxed(tables, menu, rows, classes)
-    for info in problem.tensors:
-        inner = [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]
-        parent = pattern.parent(problem, info.idx, 0)
-        if not inner:
-            direct = tables.direct(info.idx, parent)
-            total = total.plus(_column(direct, rows))
-            continue
-        total = total.plus(relaxed.kept(info.idx, parent, inner))
-    shape = (len(rows), len(classes))
-    return np.broadcast_to(np.asarray(outer.score(scorer, total)), shape)
+    total = neutral_traffic(tables, rows)
+    classes = np.arange(len(menu.members))
+    for tensor, parent, inner in tables.inner_chains(pattern):
+        if inner:
+            total = total.plus(kept_traffic(tables, menu, rows, classes, tensor, parent, inner))
+        else:
+            total = total.plus(column_of(tables.direct(tensor, parent), rows))
+    return np.broadcast_to(np.asarray(outer.score(scorer, total)), (len(rows), len(classes)))
 
 
-def _column(traffic: Traffic, rows: IntArray) -> Traffic:
+def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:
+    """No traffic, with the steps and instances of some spreads as columns."""
+    num_levels = len(tables.problem.hierarchy.levels)
+    instances = [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances]
+    return Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.steps[rows, None])
+
+
+def kept_traffic(
+    tables: Tables,
+    menu: Menu,
+    rows: IntArray,
+    classes: IntArray,
+    tensor: int,
+    parent: int,
+    inner: Sequence[int],
+) -> Traffic:
+    """Least traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit.
+
+    Args:
+        tables: The problem's tables.
+        menu: The inner tilings.
+        rows: Spreads of interest.
+        classes: Classes of interest.
+        tensor: The tensor.
+        parent: Its innermost holder outside the fan-outs.
+        inner: Its holders below fan-outs, outermost first; at least one.
+
+    Returns:
+        Arrays broadcastable to [rows, classes].
+    """
+    return _Relaxed(tables, menu, rows, classes).kept(tensor, parent, inner)
+
+
+def column_of(traffic: Traffic, rows: IntArray) -> Traffic:
+    """Traffic of some spreads as columns."""
+
     def pick(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
         return [v[rows, None] if isinstance(v, np.ndarray) else v for v in values]
 
@@ -269,7 +289,7 @@ class _Relaxed:
                 read[parent] = read[parent] + crossing * scale
                 write[level] = write[level] + amount * scale
             parent = level
-        last = _column(self.tables.direct(tensor, inner[-1]), self.rows)
+        last = column_of(self.tables.direct(tensor, inner[-1]), self.rows)
         if info.is_output:
             write[parent] = write[parent] + last.write[parent]
             # Accumulations into what starts from nothing read nothing, but drain once each in exchange.

@@ -103,6 +103,14 @@ class Traffic:
 
         return Traffic(grow(self.read), grow(self.write), grow(self.instances), grow([self.steps])[0])
 
+    def broadcast_counts(self, shape: tuple[int, ...]) -> Traffic:
+        """Every array of reads and writes in full shape, contiguous; scalars stay."""
+
+        def grow(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
+            return [np.ascontiguousarray(np.broadcast_to(v, shape)) if isinstance(v, np.ndarray) else v for v in values]
+
+        return Traffic(grow(self.read), grow(self.write), self.instances, self.steps)
+
     def plus(self, other: Traffic) -> Traffic:
         """Sum of traffic; steps and instances are this one's."""
         return Traffic(

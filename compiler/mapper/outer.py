@@ -86,13 +86,21 @@ class OuterSegment:
         """
         found: OuterChoice | None = None
         for chain in range(len(self.chains)):
-            if any(self.options(chain, dim, int(x)).shape[1] == 0 for dim, row in enumerate(below) for x in np.unique(row)):
-                continue  # the user's fixed tiles leave nothing
+            if self.problem.fixed_tiles and self._is_empty(chain, below):
+                continue
             walk = _ChainWalk(self, chain, below, capacities, score)
             better = walk.run(limit)
             if better is not None:
                 found, limit = better, better.score
         return found
+
+    def _is_empty(self, chain: int, below: IntArray) -> bool:
+        """Whether the user's fixed tiles leave nothing for some dim."""
+        return any(
+            self.options(chain, dim, int(extent)).shape[1] == 0
+            for dim, row in enumerate(below)
+            for extent in np.unique(row)
+        )
 
 
 class _ChainWalk:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .inner import Frame, Pattern, inner_traffic, make_frame
-from .menu import Floor, Menu, num_of, relaxed_bounds, rows_of
+from .menu import Floor, Menu, column_of, neutral_traffic, num_of, relaxed_bounds, rows_of
 from .objective import Scorer, Traffic, parse_objective
 from .outer import OuterSegment
 from .placement import Chain, Tilings
@@ -31,6 +31,8 @@ FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
 FIRST_OUTER, MOST_OUTER = 2, 64
 """Candidates whose outer tilings are enumerated together."""
+SLACK = 1 + 1e-9
+"""Scores closer than this count as equal: sums of the same terms in another order differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,39 +140,63 @@ class Search:
         self.keep = keep
         self.outcome = Outcome()
         self.limit = np.inf
+        self.is_settling = False
+        num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
+        self.least_units = self.problem.constraints.min_utilization * float(num_units)
         self._floors: dict[int, Floor | None] = {}
 
-    def run(self) -> Outcome:
-        """Runs to the end, or to the deadline."""
+    def run(self, seed: float = np.inf) -> Outcome:
+        """Runs to the end, or to the budget's.
+
+        Args:
+            seed: A score that is known to be reached; it only saves work.
+        """
         tables, outcome = self.tables, self.outcome
+        # So that the mapping that reaches the seed is found again.
+        self.limit = seed * SLACK if self.keep == 1 else np.inf
         outcome.num_covered += len(tables.patterns) * tables.spread.num
         first = [float(np.min(self._bounds(pattern, self._compulsory(pattern)))) for pattern in tables.patterns]
+        order = sorted(range(len(first)), key=lambda k: (first[k], k))
         # First a look at the most promising part of every pattern: a good limit makes all bounds bite.
         opened: dict[int, _Open] = {}
-        for k in sorted(range(len(first)), key=lambda k: (first[k], k)):
+        for k in order:
             found = self._open(tables.patterns[k]) if first[k] < self.limit else None
             if found is not None:
                 opened[k] = found
-                self._dive(found)
+                if seed == np.inf:
+                    self._dive(found)
         open_bound = np.inf
         for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
             open_bound = min(open_bound, self._search_pattern(opened[k]))
         outcome.is_complete = outcome.is_complete and tables.is_spread_complete
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
+        if self.keep == 1 and outcome.best:
+            self._settle(first)
         return outcome
 
+    def _settle(self, first: Sequence[float]) -> None:
+        """Replaces the best candidate by the first of its equals in a fixed order.
+
+        Which of several equally good mappings is met first depends on the seed; what is returned must not.
+        """
+        self.limit = self.outcome.best[0].score * SLACK
+        self.is_settling = True
+        self.outcome.best = []
+        for k, pattern in enumerate(self.tables.patterns):
+            found = self._open(pattern) if first[k] < self.limit else None
+            if found is not None:
+                self._search_rows(found.pattern, np.sort(found.rows), found.menu, found.outer)
+            if self.outcome.best:
+                return
+
     def _bounds(self, pattern: Pattern, outer: Floor) -> FloatArray:
-        """Per spread a bound on the score under a pattern."""
+        """Per group of spreads a bound on the score under a pattern."""
         problem, tables = self.problem, self.tables
         num_levels = len(problem.hierarchy.levels)
-        total = Traffic([0.0] * num_levels, [0.0] * num_levels, tables.instances, tables.steps)
+        total = Traffic([0.0] * num_levels, [0.0] * num_levels, tables.group_instances, tables.group_steps)
         for info in problem.tensors:
             total = total.plus(self._least_inner(pattern, info.idx))
-        bounds = np.broadcast_to(np.asarray(outer.score(self.scorer, total)), (tables.spread.num,)).copy()
-        if problem.constraints.min_utilization:
-            num_units = np.prod([axis.size for axis in problem.hierarchy.axes])
-            bounds[tables.num_used < problem.constraints.min_utilization * num_units] = np.inf
-        return bounds
+        return np.broadcast_to(np.asarray(outer.score(self.scorer, total)), tables.group_steps.shape)
 
     def _compulsory(self, pattern: Pattern) -> Floor:
         """What the outermost segment moves at the very least: every tensor once into each level that keeps it."""
@@ -190,18 +216,18 @@ class Search:
         return Floor(float(energy) - self.scorer.mac_energy, float(latency), float(main_bytes))
 
     def _least_inner(self, pattern: Pattern, tensor: int) -> Traffic:
-        """Least traffic of a tensor below the outermost segment, per spread."""
+        """Least traffic of a tensor below the outermost segment, per group of spreads."""
         problem = self.problem
         info = problem.tensors[tensor]
         parent = pattern.parent(problem, tensor, 0)
         inner = [lv for lv in pattern.levels[tensor] if problem.segment_of[lv] > 0]
         if not inner:
-            return self.tables.direct(tensor, parent)
+            return self.tables.grouped_direct(tensor, parent)
         num_levels = len(problem.hierarchy.levels)
         read: list[FloatArray | float] = [0.0] * num_levels
         write: list[FloatArray | float] = [0.0] * num_levels
         whole = info.elements * info.element_bytes
-        last = self.tables.direct(tensor, inner[-1])
+        last = self.tables.grouped_direct(tensor, inner[-1])
         if info.is_output:
             write[parent] += whole
             # Accumulations that start from nothing read nothing, but drain once each in exchange.
@@ -248,29 +274,52 @@ class Search:
         outer = self._least_outer(pattern)
         if outer is None:
             return None
-        bounds = self._bounds(pattern, outer)
-        rows = np.flatnonzero(bounds < self.limit)
-        if not len(rows):
-            return None
         menu = self.tables.inner(pattern)
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
-        self.outcome.num_covered += len(bounds) * menu.num
         if not menu.num:
             return None
-        coarse = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, menu.largest, outer).min(axis=1)
-        coarse = np.maximum(coarse, bounds[rows])
-        order = np.argsort(coarse, kind="stable")
-        return _Open(pattern, menu, outer, rows[order], coarse[order])
+        self.outcome.num_covered += 0 if self.is_settling else self.tables.spread.num * menu.num
+        groups = np.flatnonzero(self._coarse(pattern, menu, outer, None) < self.limit)
+        if not len(groups):
+            return None
+        rows = self.tables.members(groups)
+        rows = rows[self.tables.num_used[rows] >= self.least_units]
+        bounds = self._coarse(pattern, menu, outer, rows)
+        good = bounds < self.limit
+        if not good.any():
+            return None
+        rows, bounds = rows[good], bounds[good]
+        order = np.argsort(bounds, kind="stable")
+        return _Open(pattern, menu, outer, rows[order], bounds[order])
+
+    def _coarse(self, pattern: Pattern, menu: Menu, outer: Floor, rows: IntArray | None) -> FloatArray:
+        """Bounds over the largest classes of tilings: per spread of `rows`, or per group of spreads."""
+        tables = self.tables
+        num_levels = len(self.problem.hierarchy.levels)
+        if rows is None:
+            every = np.arange(len(tables.group_steps))
+            instances = [x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances]
+            steps = tables.group_steps[:, None]
+            total = Traffic([0.0] * num_levels, [0.0] * num_levels, instances, steps)
+        else:
+            every = rows
+            total = neutral_traffic(tables, rows)
+        for tensor, parent, inner in tables.inner_chains(pattern):
+            if not inner:
+                direct = tables.grouped_direct(tensor, parent) if rows is None else tables.direct(tensor, parent)
+                total = total.plus(column_of(direct, every))
+            elif rows is None:
+                total = total.plus(tables.grouped_kept(menu, tensor, parent, inner))
+            else:
+                total = total.plus(tables.kept_at_best(menu, tensor, parent, inner).take(rows))
+        return np.broadcast_to(np.asarray(outer.score(self.scorer, total)), (len(every), len(menu.largest))).min(axis=1)
 
     def _dive(self, found: _Open) -> None:
         """Searches only the best-bounded pairs of the best-bounded spreads of a pattern."""
         num = min(max(1, FIRST_BOUNDS // len(found.menu.members)), int(np.searchsorted(found.bounds, self.limit)))
         if not num:
             return
-        every_class = np.arange(len(found.menu.members))
-        tighter = relaxed_bounds(
-            self.tables, self.scorer, found.pattern, found.menu, found.rows[:num], every_class, found.outer
-        )
+        tighter = relaxed_bounds(self.tables, self.scorer, found.pattern, found.menu, found.rows[:num], found.outer)
         scores = tighter.reshape(-1)
         batch = np.argsort(scores, kind="stable")[:FIRST_PAIRS]
         r_idx, classes = np.divmod(batch[scores[batch] < self.limit], tighter.shape[1])
@@ -293,19 +342,19 @@ class Search:
 
     def _search_rows(self, pattern: Pattern, rows: IntArray, menu: Menu, outer: Floor) -> float:
         """Searches some spreads of one pattern; returns the least bound that was left open."""
-        every_class = np.arange(len(menu.members))
-        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, every_class, outer)
+        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, outer)
         left = np.flatnonzero(tighter < self.limit)
         scores = tighter.reshape(-1)
         num, cells = FIRST_PAIRS, FIRST_CELLS
         while len(left):
-            if len(left) > num:
+            if len(left) > num and not self.is_settling:
                 left = left[np.argpartition(scores[left], num)]
             batch, left = left[:num], left[num:]
-            batch = batch[np.argsort(scores[batch], kind="stable")]
+            if not self.is_settling:
+                batch = batch[np.argsort(scores[batch], kind="stable")]
             r_idx, classes = np.divmod(batch, tighter.shape[1])
             open_bound = self._search_batch(pattern, rows[r_idx], classes, scores[batch], menu, outer, cells)
-            if open_bound < np.inf:
+            if open_bound < np.inf or (self.is_settling and self.outcome.best):
                 return open_bound
             left = left[scores[left] < self.limit]
             num, cells = num * 8, MOST_CELLS
@@ -324,8 +373,8 @@ class Search:
         """Searches some (spread, class of tilings), best bound first, a limited number of tilings at a time."""
         ends = np.cumsum(menu.class_sizes[classes])
         low = 0
-        while low < len(rows) and scores[low] < self.limit:
-            if self.budget.is_spent:
+        while low < len(rows) and (scores[low] < self.limit or self.is_settling):
+            if self.budget.is_spent and not self.is_settling:
                 self.outcome.is_complete = False
                 return float(scores[low])
             done = ends[low - 1] if low else 0
@@ -333,6 +382,8 @@ class Search:
             left = self._search_pairs(pattern, rows[low:high], classes[low:high], menu, outer)
             if left < np.inf:
                 return min(left, float(scores[low]))
+            if self.is_settling and self.outcome.best:
+                return np.inf
             low, cells = high, min(cells * 4, MOST_CELLS)
         return np.inf
 
@@ -385,6 +436,12 @@ class Search:
         scores = np.concatenate([f.scores for f in found])
         group = np.concatenate([np.full(len(f.scores), k) for k, f in enumerate(found)])
         within = np.concatenate([np.arange(len(f.scores)) for f in found])
+        if self.is_settling:
+            for f in found:
+                self._first_of(pattern, f)
+                if self.outcome.best:
+                    break
+            return np.inf
         order = np.argsort(scores, kind="stable")
         low, step = 0, FIRST_OUTER if self.keep == 1 else 1
         while low < len(order) and scores[order[low]] < self.limit:
@@ -398,6 +455,20 @@ class Search:
                     self._finish(pattern, found[k], which)
             low, step = low + step, min(step * 2, MOST_OUTER) if self.keep == 1 else 1
         return np.inf
+
+    def _first_of(self, pattern: Pattern, found: _Found) -> None:
+        """Completes the first candidate that reaches the limit; batches without one are passed over at once."""
+        limit = self.limit
+        for low in range(0, len(found.scores), MOST_OUTER):
+            which = np.arange(low, min(low + MOST_OUTER, len(found.scores)))
+            self._finish(pattern, found, which)
+            if not self.outcome.best:
+                continue
+            for at in which:
+                self.outcome.best, self.limit = [], limit
+                self._finish(pattern, found, np.array([at]))
+                if self.outcome.best:
+                    return
 
     def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
         """Finds the best outer tiling for some candidates of one option."""

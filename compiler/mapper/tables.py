@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from .inner import Pattern, Site, charge, make_frame
-from .menu import Menu, joined, make_menu
+from .menu import Menu, dim_classes, joined, kept_traffic, make_menu
 from .objective import Traffic
 from .outer import OuterSegment, outer_segment
 from .placement import Chain, Point, Tilings, chains, tilings
-from .problem import FloatArray, Problem
+from .problem import FloatArray, IntArray, Problem
 from .spatial import spread_table
 
 SPREAD_LIMIT = 400_000
@@ -36,6 +36,8 @@ class Tables:
         self._outer: dict[object, OuterSegment] = {}
         self._inner: dict[object, Menu] = {}
         self._direct: dict[tuple[int, int], Traffic] = {}
+        self._kept: dict[object, Traffic] = {}
+        self._grouped: dict[object, Traffic] = {}
 
     def outer(self, pattern: Pattern) -> OuterSegment:
         """The outermost segment under a placement."""
@@ -79,6 +81,92 @@ class Tables:
             charge(problem, info, frame, site, parent, None, info.elements, read, write)
             self._direct[tensor, parent] = Traffic(read, write, [1.0] * num_levels, 0.0)
         return self._direct[tensor, parent]
+
+    def inner_chains(self, pattern: Pattern) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Per tensor its innermost holder outside the fan-outs, and its holders below them."""
+        problem = self.problem
+        return [
+            (
+                info.idx,
+                pattern.parent(problem, info.idx, 0),
+                tuple(lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0),
+            )
+            for info in problem.tensors
+        ]
+
+    def kept_at_best(self, menu: Menu, tensor: int, parent: int, inner: tuple[int, ...]) -> Traffic:
+        """Least traffic of a tensor kept below a fan-out, over (spread, largest class of tilings)."""
+        key = (id(menu), tensor, parent, inner)
+        if key not in self._kept:
+            every = np.arange(self.spread.num)
+            kept = kept_traffic(self, menu, every, menu.largest, tensor, parent, inner)
+            self._kept[key] = kept.broadcast_counts((self.spread.num, len(menu.largest)))
+        return self._kept[key]
+
+    def grouped_direct(self, tensor: int, parent: int) -> Traffic:
+        """`direct`, the least over each group of spreads."""
+        key = (tensor, parent)
+        if key not in self._grouped:
+            self._grouped[key] = self._least_by_group(self.direct(tensor, parent))
+        return self._grouped[key]
+
+    def grouped_kept(self, menu: Menu, tensor: int, parent: int, inner: tuple[int, ...]) -> Traffic:
+        """`kept_at_best`, the least over each group of spreads."""
+        key = (id(menu), tensor, parent, inner)
+        if key not in self._grouped:
+            self._grouped[key] = self._least_by_group(self.kept_at_best(menu, tensor, parent, inner))
+        return self._grouped[key]
+
+    def _least_by_group(self, traffic: Traffic) -> Traffic:
+        order, starts = self.group_order
+
+        def least(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
+            return [
+                np.minimum.reduceat(v[order], starts, axis=0)
+                if isinstance(v, np.ndarray) and v.shape[:1] == order.shape
+                else v
+                for v in values
+            ]
+
+        return Traffic(least(traffic.read), least(traffic.write), traffic.instances, traffic.steps)
+
+    @cached_property
+    def group_order(self) -> tuple[IntArray, IntArray]:
+        """Spreads sorted by group, and where each group starts.
+
+        A group has equal products of factors over every class of dims: its spreads are alike to the
+        tensors, but for whole numbers and windows.
+        """
+        products = [
+            np.prod([factors[d] for d in dims], axis=0)
+            for spread in self.spread.spreads
+            for factors in (spread.every, spread.multicast, spread.reduction)
+            for dims in dim_classes(self.problem)
+        ]
+        if not products:
+            return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+        _, inverse = np.unique(np.stack(products), axis=1, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        order = np.argsort(inverse, kind="stable")
+        return order, np.searchsorted(inverse[order], np.arange(inverse.max() + 1))
+
+    @cached_property
+    def group_steps(self) -> FloatArray:
+        """Least steps per group."""
+        order, starts = self.group_order
+        return np.minimum.reduceat(self.steps[order], starts)
+
+    @cached_property
+    def group_instances(self) -> list[FloatArray | float]:
+        """Instances in use of every level per group."""
+        order, starts = self.group_order
+        return [x[order][starts] if isinstance(x, np.ndarray) else x for x in self.instances]
+
+    def members(self, groups: IntArray) -> IntArray:
+        """Spreads of some groups, ascending."""
+        order, starts = self.group_order
+        ends = np.append(starts[1:], len(order))
+        return np.sort(np.concatenate([order[starts[g] : ends[g]] for g in groups]))
 
     @cached_property
     def steps(self) -> FloatArray:
