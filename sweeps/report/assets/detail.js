@@ -157,6 +157,6 @@ function drawRoofs(into, box, x, y, tops, slope, unit) {
     } else {
       into.append(svg("path", { d: `M${box.left},${level}H${box.right}`, ...line }));
     }
-    into.append(svg("text", { x: box.right - 2, y: level - 5, "text-anchor": "end", class: "muted halo", text: `peak ${quantity(top, "ops/s")}` }));
+    into.append(svg("text", { x: box.left + 5, y: level - 5, class: "muted halo", text: `peak ${quantity(top, "ops/s")}` }));
   }
 }
