@@ -128,3 +128,11 @@ class EstimateDocument(TypedDict):
 def shown_name(op: OpDocument) -> str:
     """An op's name for a figure: with its kind where the name alone does not say it."""
     return op["name"] if op["kind"] in op["name"].lower() else f"{op['name']} {op['kind']}"
+
+
+def part_names(document: EstimateDocument) -> tuple[str, ...]:
+    """Where energy is spent: the memory levels outermost first, then compute, then the vector unit."""
+    spent = [op["energy_parts_pj"] for op in sorted(document["ops"], key=lambda op: op["macs"] == 0)]
+    mentioned = dict.fromkeys(part for parts in spent for part in parts)
+    levels = [level for level in document["energy_table"]["levels"] if level in mentioned]
+    return tuple(dict.fromkeys([*levels, *mentioned]))

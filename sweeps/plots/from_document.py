@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from ..document import EstimateDocument, OpDocument, shown_name
+from ..document import EstimateDocument, OpDocument, part_names, shown_name
 from .breakdown import Breakdown, OpCost, plot_breakdown
 from .roofline import MainMemory, Roofline, RooflineOp, plot_roofline, roofline_rows
 from .style import Caption, FigureFiles
@@ -35,11 +35,12 @@ def roofline_of(document: EstimateDocument, *, commit: str, design: str = "") ->
 
 def breakdown_of(document: EstimateDocument, *, commit: str, design: str = "") -> Breakdown:
     """The energy and time of every op of an estimate; arguments as `roofline_of`."""
+    names = part_names(document)
     ops = tuple(
         OpCost(
             name=shown_name(op),
             count=op["count"],
-            energy_pj=tuple((part, amount * op["count"]) for part, amount in op["energy_parts_pj"].items()),
+            energy_pj=tuple((part, op["energy_parts_pj"].get(part, 0.0) * op["count"]) for part in names),
             latency_s=op["latency_cycles"] * op["count"] / document["clock_hz"],
             bottleneck=op["bottleneck"],
             group="" if op["macs"] else op["kind"],

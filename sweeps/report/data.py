@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..document import EstimateDocument, OpDocument, shown_name
+from ..document import EstimateDocument, OpDocument, part_names, shown_name
 from ..plots.front import Standing, short_names
 from ..plots.style import LOG_FROM_RATIO, ORDERED, UNIT_STEPS, Caption
 
@@ -150,9 +150,8 @@ class _Details:
     def add(self, documents: Sequence[EstimateDocument]) -> int:
         """Index of the breakdown of one design over its workloads."""
         for document in documents:
-            for op in document["ops"]:
-                for part in op["energy_parts_pj"]:
-                    self.parts.setdefault(part, len(self.parts))
+            for part in part_names(document):
+                self.parts.setdefault(part, len(self.parts))
         self.rows.append([self._workload(document) for document in documents])
         return len(self.rows) - 1
 

@@ -67,7 +67,8 @@ def document(rows: int) -> dict[str, object]:
         "fidelity": "throughput",
         "convention": "tileloom",
     }
-    return {**names, "clock_hz": 1e9, "ops": [conv, pool], "roofline": roof}
+    table = {"levels": {"dram": {}, "sram": {}}}
+    return {**names, "clock_hz": 1e9, "ops": [pool, conv], "energy_table": table, "roofline": roof}
 
 
 def priced(idx: int, rows: int, *, energy_pj: float | None = None, area_mm2: float | None = None) -> PointResult:
@@ -203,7 +204,7 @@ def test_objectives_come_first_and_area_is_of_the_design_alone(results: SweepRes
 def test_breakdown_holds_the_documents_energy_and_main_memory_bytes(results: SweepResults) -> None:
     data = embedded(results)
     net, block = data["details"][data["designs"][2]["detail"]]
-    conv, pool = net["ops"]
+    pool, conv = net["ops"]
     assert net == block
     assert data["parts"] == ["dram", "mac", "vector"]
     assert data["ops"][conv[0]] == ["conv", 2, 50_000, "int8"]
