@@ -183,12 +183,6 @@ class Link:
         same = [x for x in inner if x.dim == loop.dim and x.node_idx > loop.node_idx and x.bound > 1]
         return bool(same) and bool(self._sliding_dims(loop.dim))
 
-    def num_event_loops(self, register_reads: str) -> int:
-        """How many of the temporal loops above the child refill it at each of their steps."""
-        if self.is_compute and register_reads == "per_use":
-            return len(self.nest.temporal_above(self.child))
-        return self.num_refill_loops
-
     def apart_key(self, place: Place) -> Place:
         """Instances of one parent with unequal keys hold windows that are not side by side."""
         inner = zip(self.between, place[self.num_parent_spatial :], strict=True)
@@ -211,6 +205,11 @@ class Link:
             if loop.dim in self.tensor.dims or not self.axes[loop.axis].reduction:
                 key.append(j)
         return tuple(key)
+
+    def output_key(self, place: Place) -> Place:
+        """Instances of one parent with unequal keys differ in a dim that indexes the tensor."""
+        inner = zip(self.between, place[self.num_parent_spatial :], strict=True)
+        return tuple(j for loop, j in inner if loop.dim in self.tensor.dims)
 
     def parent_place(self, place: Place) -> Place:
         """The parent instance of a child instance."""

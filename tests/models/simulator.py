@@ -9,38 +9,43 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Literal
+from typing import Protocol
 
 from tileloom import archdsl
-from tileloom.archdsl import Op, TensorRole
+from tileloom.archdsl import Op, Tensor, TensorRole
 
-from .sim_nest import AxisRule, AxisRules, Box, Element, Link, Nest, Place, Time, points, project, tile_elements
+from .sim_nest import AxisRule, AxisRules, Element, Link, Nest, Place, Time, tile_elements
+from .sim_outputs import REFILLS, OutputMoves, PartialSumRefills, accumulate
 
-__all__ = ["AxisRule", "AxisRules", "SimCounts", "Traffic", "simulate"]
-
-
-RegisterReads = Literal["per_use", "per_refill"]
-MODES: tuple[RegisterReads, ...] = ("per_use", "per_refill")
+__all__ = ["AxisRule", "AxisRules", "SimCounts", "Switches", "simulate"]
 
 
-@dataclass(slots=True, kw_only=True)
-class Traffic:
-    """Elements that one level moves of one tensor.
+class Switches(Protocol):
+    """A counting convention."""
+
+    @property
+    def register_reads(self) -> str: ...
+    @property
+    def first_accumulation_reads(self) -> bool: ...
+    @property
+    def final_drain_is_read(self) -> bool: ...
+    @property
+    def partial_sum_refills(self) -> PartialSumRefills: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperandMoves:
+    """What moves of an input or weight from one holder to the next, in elements.
 
     Attributes:
-        read: Elements read, every drain included and first accumulations left out.
-        write: Elements written.
-        first_accumulations: Arrivals from the compute unit that found nothing to add to.
-        final_drains: Finished outputs that left the level.
+        filled: Written into all child instances.
+        delivered: Read from the parent when it serves each use.
+        delivered_per_refill: Read from the parent when a tile is served once.
     """
 
-    read: int = 0
-    write: int = 0
-    first_accumulations: int = 0
-    final_drains: int = 0
-
-
-TrafficMap = dict[tuple[str, str], Traffic]
+    filled: int
+    delivered: int
+    delivered_per_refill: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +53,44 @@ class SimCounts:
     """What the simulation counted.
 
     Attributes:
-        traffic: Per way of counting register reads, per (level, tensor).
+        levels: Per tensor the levels that hold it, outermost first.
+        operands: Per input or weight the moves from each holder to the next; the compute unit is the last.
+        outputs: Likewise for the output, per way of refilling partial sums.
         steps: Temporal steps, all instances in lock step.
-        active: Active compute instances, added up over the steps.
         peak_bytes: Bytes per instance of a level that all its tiles take together.
     """
 
-    traffic: dict[RegisterReads, TrafficMap]
+    levels: dict[str, list[str]]
+    operands: dict[str, list[OperandMoves]]
+    outputs: dict[PartialSumRefills, list[OutputMoves]]
     steps: int
-    active: int
     peak_bytes: dict[str, int]
 
-    def actions(
-        self, *, register_reads: RegisterReads, first_accumulation_reads: bool, final_drain_is_read: bool
-    ) -> dict[tuple[str, str], tuple[int, int]]:
+    def actions(self, switches: Switches) -> dict[tuple[str, str], tuple[int, int]]:
         """Elements (read, written) per (level, tensor) under one convention."""
-        out: dict[tuple[str, str], tuple[int, int]] = {}
-        for key, moved in self.traffic[register_reads].items():
-            read = moved.read + (moved.first_accumulations if first_accumulation_reads else 0)
-            out[key] = (read - (0 if final_drain_is_read else moved.final_drains), moved.write)
-        return out
+        read: dict[tuple[str, str], int] = defaultdict(int)
+        write: dict[tuple[str, str], int] = defaultdict(int)
+        for name, levels in self.levels.items():
+            holders = [(level, name) for level in levels]
+            compute = ("", "")
+            if name in self.operands:
+                for parent, child, moves in zip(holders, [*holders[1:], compute], self.operands[name], strict=True):
+                    is_latched = child == compute and switches.register_reads == "per_refill"
+                    read[parent] += moves.delivered_per_refill if is_latched else moves.delivered
+                    write[child] += moves.filled
+                continue
+            outputs = self.outputs[switches.partial_sum_refills]
+            for parent, child, moves in zip(holders, [*holders[1:], compute], outputs, strict=True):
+                back, sent = moves.back, moves.sent
+                if switches.first_accumulation_reads:
+                    is_in_goes = moves.arrived > moves.distinct
+                    back, sent = (moves.arrived, moves.asked) if is_in_goes else (0, 0)
+                write[parent] += moves.arrived
+                read[parent] += back
+                write[child] += sent
+                read[child] += moves.drained - (0 if switches.final_drain_is_read else moves.distinct)
+        keys = [(level, name) for name, levels in self.levels.items() for level in levels]
+        return {key: (read[key], write[key]) for key in keys}
 
 
 def _serve(link: Link, num_refill_loops: int) -> tuple[int, int]:
@@ -90,140 +113,15 @@ def _serve(link: Link, num_refill_loops: int) -> tuple[int, int]:
     return filled, sum(map(len, asked.values()))
 
 
-def _count_operand(links: list[Link], traffic: list[Traffic], mode: RegisterReads) -> None:
-    for h, link in enumerate(links):
-        filled, read = _serve(link, link.num_event_loops(mode))
-        traffic[h].read += read
-        traffic[h + 1].write += filled
-
-
-@dataclass(slots=True)
-class _Partial:
-    """One element at one holder instance.
-
-    Attributes:
-        macs: How many accumulations its value holds.
-        is_started: Whether it holds a value at all, or starts from nothing.
-        is_lent: Whether its value is with a child instance.
-        is_continued: Whether it came from the parent, as a sum to go on with.
-        turn: Place in the order of instances that hold the element one after the other.
-    """
-
-    macs: int = 0
-    is_started: bool = False
-    is_lent: bool = False
-    is_continued: bool = False
-    turn: int = 0
-
-
-_Content = dict[Element, _Partial]
-
-
-class _Accumulation:
-    """The output's partial sums, moved up and down the holders step by step; the compute unit is the last holder."""
-
-    def __init__(self, nest: Nest, links: list[Link], traffic: list[Traffic], mode: RegisterReads) -> None:
-        self.nest, self.tensor, self.links, self.traffic = nest, links[0].tensor, links, traffic
-        self.num_event_loops = [0, *(link.num_event_loops(mode) for link in links)]
-        self.content: list[dict[Place, _Content]] = [{} for _ in traffic]
-        self.drained: list[set[Element]] = [set() for _ in traffic]
-
-    def run(self) -> None:
-        """Play all steps, then drain everything to the outermost holder and check the sums."""
-        chain = [self.links[0].parent, *(link.child for link in self.links)]
-        visits = [self.nest.by_time(node_idx) for node_idx in chain]
-        depths = [len(self.nest.temporal_above(node_idx)) for node_idx in chain]
-        outermost = tile_elements(self.tensor, visits[0][()][()])
-        self.content[0][()] = {element: _Partial() for element in sorted(outermost)}
-        inner_first = range(len(chain) - 1, 0, -1)
-        last: Time | None = None
-        for time, boxes in visits[-1].items():
-            for h in inner_first:
-                if last is not None and last[: self.num_event_loops[h]] != time[: self.num_event_loops[h]]:
-                    self._drain(h)
-            for h in range(1, len(chain)):
-                self._fill(h, visits[h][time[: depths[h]]])
-            for place, box in boxes.items():
-                self._multiply(place, box)
-            last = time
-        for h in inner_first:
-            self._drain(h)
-            self.traffic[h].final_drains += len(self.drained[h])
-        self._check_sums()
-
-    def _fill(self, h: int, boxes: dict[Place, Box]) -> None:
-        """Give every instance without a tile its tile; a started sum goes to one instance of those that ask.
-
-        Where windows overlap without being side by side the instances take turns: each but the first
-        is sent what the one before has brought back.
-        """
-        link = self.links[h - 1]
-        turns: dict[tuple[Place, Element], dict[Place, int]] = defaultdict(dict)
-        for place, box in boxes.items():
-            tile = tile_elements(self.tensor, box)
-            if place in self.content[h]:
-                assert self.content[h][place].keys() == tile, "a tile changed without a refill"
-                continue
-            parent, turn = link.parent_place(place), link.apart_key(place)
-            mine = self.content[h][place] = {element: _Partial() for element in sorted(tile)}
-            for element, partial in mine.items():
-                above = self.content[h - 1][parent][element]
-                order = turns[parent, element]
-                is_new_turn = turn not in order
-                partial.turn = order.setdefault(turn, len(order))
-                is_loan = above.is_started and not above.is_lent
-                if not is_loan and not (is_new_turn and partial.turn > 0):
-                    continue
-                partial.macs, partial.is_started, partial.is_continued = above.macs, True, True
-                above.macs, above.is_lent = 0, above.is_started
-                self.traffic[h - 1].read += 1
-                self.traffic[h].write += 1
-
-    def _multiply(self, place: Place, box: Box) -> None:
-        """One step of one compute instance."""
-        for point in points(box):
-            partial = self.content[-1][place][project(self.tensor, point)]
-            partial.macs += 1
-            partial.is_started = True
-
-    def _drain(self, h: int) -> None:
-        """Send all tiles of holder `h` to the parents; sums of one reduction group arrive as one."""
-        link = self.links[h - 1]
-        arrivals: dict[tuple[Place, Place, Element], list[_Partial]] = defaultdict(list)
-        for place, tile in sorted(self.content[h].items()):
-            for element, partial in tile.items():
-                assert partial.is_started, "an element leaves that no accumulation reached"
-                self.traffic[h].read += 1
-                self.drained[h].add(element)
-                key = (link.parent_place(place), link.reduction_key(place), element)
-                arrivals[key].append(partial)
-        self.content[h] = {}
-        for (parent, _, element), parts in sorted(arrivals.items(), key=_homecoming):
-            above = self.content[h - 1][parent][element]
-            is_return = any(part.is_continued for part in parts)
-            assert is_return or not above.is_lent
-            if above.is_started and not is_return:
-                self.traffic[h - 1].read += 1
-            elif link.is_compute and not is_return:
-                self.traffic[h - 1].first_accumulations += 1
-            self.traffic[h - 1].write += 1
-            above.macs += sum(part.macs for part in parts)
-            above.is_started, above.is_lent = True, False
-
-    def _check_sums(self) -> None:
-        """Every output element holds exactly the accumulations that belong to it."""
-        whole = {dim: range(size) for dim, size in self.nest.op.dims}
-        expected: dict[Element, int] = defaultdict(int)
-        for point in points(whole):
-            expected[project(self.tensor, point)] += 1
-        got = {element: partial.macs for element, partial in self.content[0][()].items()}
-        assert got == dict(expected), "a partial sum was lost or added twice"
-
-
-def _homecoming(arrival: tuple[object, list[_Partial]]) -> tuple[int, bool]:
-    """In order of turns; within one, what was lent comes first, or it would overwrite what the others brought."""
-    _, parts = arrival
-    return min(part.turn for part in parts), not any(part.is_continued for part in parts)
+def _count_operand(links: list[Link]) -> list[OperandMoves]:
+    moves: list[OperandMoves] = []
+    for link in links:
+        filled, per_refill = _serve(link, link.num_refill_loops)
+        delivered = per_refill
+        if link.is_compute:
+            _, delivered = _serve(link, len(link.nest.temporal_above(link.child)))
+        moves.append(OperandMoves(filled=filled, delivered=delivered, delivered_per_refill=per_refill))
+    return moves
 
 
 def simulate(op: Op, mapping: archdsl.Mapping, axes: AxisRules) -> SimCounts:
@@ -235,21 +133,18 @@ def simulate(op: Op, mapping: archdsl.Mapping, axes: AxisRules) -> SimCounts:
         axes: What every (fan-out, axis) named by the mapping can do.
     """
     nest = Nest(op, mapping)
-    traffic: dict[RegisterReads, TrafficMap] = {mode: {} for mode in MODES}
-    for tensor in op.tensors:
+
+    def links(tensor: Tensor) -> list[Link]:
         chain = [*nest.holders(tensor), nest.compute_idx]
-        links = [Link(nest, tensor, parent, child, axes) for parent, child in itertools.pairwise(chain)]
-        for mode in MODES:
-            moved = [Traffic() for _ in chain]
-            if tensor.role is TensorRole.OUTPUT:
-                _Accumulation(nest, links, moved, mode).run()
-            else:
-                _count_operand(links, moved, mode)
-            levels = [nest.level(holder) for holder in chain[:-1]]
-            traffic[mode] |= {(level, tensor.name): t for level, t in zip(levels, moved, strict=False)}
-    leaves = nest.visits[nest.compute_idx]
-    steps = len({leaf.time for leaf in leaves})
-    return SimCounts(traffic=traffic, steps=steps, active=len(leaves), peak_bytes=_peak_bytes(nest))
+        return [Link(nest, tensor, parent, child, axes) for parent, child in itertools.pairwise(chain)]
+
+    return SimCounts(
+        levels={tensor.name: [nest.level(holder) for holder in nest.holders(tensor)] for tensor in op.tensors},
+        operands={t.name: _count_operand(links(t)) for t in op.tensors if t.role is not TensorRole.OUTPUT},
+        outputs={refills: accumulate(nest, links(op.output), refills) for refills in REFILLS},
+        steps=len({leaf.time for leaf in nest.visits[nest.compute_idx]}),
+        peak_bytes=_peak_bytes(nest),
+    )
 
 
 def _peak_bytes(nest: Nest) -> dict[str, int]:

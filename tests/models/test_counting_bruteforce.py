@@ -12,10 +12,24 @@ from tileloom.models import CONVENTIONS, Convention, Counts, count, hierarchy_of
 
 from ..random_cases import SOURCE, Case, arch_of, conv, gemm, random_case, transposed_conv
 from ..strategies import cases
+from .sim_outputs import REFILLS
 from .simulator import AxisRule, AxisRules, SimCounts, simulate
 
 NUM_CASES = 600
 CASES_PER_TEST = 100
+EVERY_CONVENTION = tuple(
+    Convention(
+        name="switches",
+        register_reads=register_reads,
+        first_accumulation_reads=first_accumulation_reads,
+        final_drain_is_read=final_drain_is_read,
+        partial_sum_refills=partial_sum_refills,
+    )
+    for register_reads in ("per_use", "per_refill")
+    for first_accumulation_reads in (False, True)
+    for final_drain_is_read in (False, True)
+    for partial_sum_refills in REFILLS
+)
 
 Actions = dict[tuple[str, str], tuple[float, float]]
 
@@ -33,11 +47,7 @@ def axis_rules(arch: SpatialArch) -> AxisRules:
 def simulated(counts: SimCounts, case: Case, convention: Convention) -> Actions:
     """Bytes (read, written) per (level, tensor) by the simulator; zeros left out."""
     bits = {tensor.name: tensor.bits for tensor in case.op.tensors}
-    actions = counts.actions(
-        register_reads=convention.register_reads,
-        first_accumulation_reads=convention.first_accumulation_reads,
-        final_drain_is_read=convention.final_drain_is_read,
-    )
+    actions = counts.actions(convention)
     scaled = {key: (read * bits[key[1]] / 8, write * bits[key[1]] / 8) for key, (read, write) in actions.items()}
     return {key: moved for key, moved in scaled.items() if any(moved)}
 
@@ -59,24 +69,15 @@ def modelled(case: Case, convention: Convention) -> tuple[Counts, Actions]:
 def assert_agrees(case: Case) -> None:
     """Model and simulator agree on bytes under every combination of switches, on steps and on tile bytes."""
     expected = simulate(case.op, case.mapping, axis_rules(case.arch))
-    for register_reads in ("per_use", "per_refill"):
-        for first_accumulation_reads in (False, True):
-            for final_drain_is_read in (False, True):
-                convention = Convention(
-                    name="switches",
-                    register_reads=register_reads,
-                    first_accumulation_reads=first_accumulation_reads,
-                    final_drain_is_read=final_drain_is_read,
-                )
-                counts, actions = modelled(case, convention)
-                assert actions == simulated(expected, case, convention), f"{convention}: {case.mapping}"
-                assert counts.steps[0] == expected.steps
-                assert all(moved[0] >= 0 and moved[1] >= 0 for moved in actions.values())
-    peaks = {memory.name: 0.0 for memory in case.arch.memories}
-    for level_idx, memory in enumerate(case.arch.memories):
-        peaks[memory.name] = sum(float(tile[0]) for tile in counts.tile_bytes[level_idx])
-    for memory in case.arch.memories[1:]:
-        assert peaks[memory.name] == expected.peak_bytes.get(memory.name, 0), f"{memory.name}: {case.mapping}"
+    for convention in EVERY_CONVENTION:
+        counts, actions = modelled(case, convention)
+        assert actions == simulated(expected, case, convention), f"{convention}: {case.mapping}"
+        assert counts.steps[0] == expected.steps
+        assert all(moved[0] >= 0 and moved[1] >= 0 for moved in actions.values())
+    counts, _ = modelled(case, CONVENTIONS["tileloom"])
+    for level_idx, memory in enumerate(case.arch.memories[1:], start=1):
+        tile_bytes = sum(float(tile[0]) for tile in counts.tile_bytes[level_idx])
+        assert tile_bytes == expected.peak_bytes.get(memory.name, 0), f"{memory.name}: {case.mapping}"
 
 
 @pytest.mark.parametrize("first_seed", range(0, NUM_CASES, CASES_PER_TEST))
@@ -267,11 +268,28 @@ OUTPUT_STATIONARY = (keep("L0", "AWZ"), loop("M", 1), loop("N", 1), keep("L1", "
 
 
 def test_first_accumulations_read_under_zigzag() -> None:
-    # 2 x 2 x 3. Z in L1: 12 accumulations, 4 outputs. Latches at the multiplier hold the output over the K loop,
-    # so 4 arrivals, all first: charged 4 reads, and 4 drains.
-    check(gemm(2, 2, 3), arch(), OUTPUT_STATIONARY, {("L1", "Z"): (8, 4), ("L0", "Z"): (0, 4)}, "zigzag")
-    # Per use: 12 writes; 8 of them read a sum; 4 drains.
-    check(gemm(2, 2, 3), arch(), OUTPUT_STATIONARY, {("L1", "Z"): (12, 12), ("L0", "Z"): (0, 4)}, "accelforge")
+    # 2 x 2 x 3. Z in L1: 12 accumulations into 4 outputs, each read before: 12 reads, and 4 drains. At L0 every
+    # output arrives once: nothing is read back.
+    check(gemm(2, 2, 3), arch(), OUTPUT_STATIONARY, {("L1", "Z"): (16, 12), ("L0", "Z"): (0, 4)}, "zigzag")
+    # Elsewhere 8 of the 12 find a sum.
+    check(gemm(2, 2, 3), arch(), OUTPUT_STATIONARY, {("L1", "Z"): (12, 12), ("L0", "Z"): (0, 4)}, "tileloom")
+
+
+def test_first_goes_read_at_every_level_under_zigzag() -> None:
+    # K 3 outside M 4: each row of 2 outputs comes to L1 3 times, and every time it is fetched: 3 x 8.
+    nodes = (keep("L0", "AWZ"), loop("K", 1), loop("M", 1), keep("L1", "Z"), loop("N", 1))
+    # L1: 24 fetched, 24 accumulated; 24 accumulations read, 24 drained.
+    check(gemm(4, 2, 3), arch(), nodes, {("L0", "Z"): (24, 24), ("L1", "Z"): (48, 48)}, "zigzag")
+
+
+def test_returning_sums_are_written_into_every_instance_under_accelforge() -> None:
+    # K 4 = 2 (time, outermost) x 2 (instances); L1 of each instance holds one of 3 outputs at a time.
+    nodes = (keep("L0", "AWZ"), loop("K", 2), loop("M", 1), spread("K", 1), keep("L1", "Z"))
+    # 3 sums return, each to both instances: 6 writes beside 12 accumulations; these find 6 sums; 12 drains.
+    check(gemm(3, 1, 4), arch("L1"), nodes, {("L0", "Z"): (3, 6), ("L1", "Z"): (18, 18)}, "accelforge")
+    # K 5 = 3 + 2 over the instances: the second step returns each of 3 sums to 2 of them: 6 of 15 have a sum.
+    nodes = (keep("L0", "AWZ"), loop("K", 3), loop("M", 1), spread("K", 1), keep("L1", "Z"))
+    check(gemm(3, 1, 5), arch("L1"), nodes, {("L0", "Z"): (3, 6), ("L1", "Z"): (21, 21)}, "accelforge")
 
 
 def test_final_drains_are_free_under_timeloop() -> None:
