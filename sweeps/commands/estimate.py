@@ -36,6 +36,58 @@ class FidelityName(StrEnum):
     DETAILED = "detailed"
 
 
+WorkloadArgument = Annotated[str, typer.Argument(metavar="WORKLOAD", help="A network or one op.", show_default=False)]
+ArchOption = Annotated[str, typer.Option("--arch", metavar="ARCH", help="An architecture file, or a preset's name.")]
+MappingOption = Annotated[Path | None, typer.Option("--mapping", metavar="FILE", help="Mappings to use.")]
+ObjectiveOption = Annotated[
+    str,
+    typer.Option(
+        "--objective",
+        metavar="OBJECTIVE",
+        help="What the search minimises: energy, latency, edp, main_memory_bytes, or a weighted set such as "
+        "energy=2,latency=1.",
+    ),
+]
+ConventionOption = Annotated[
+    ConventionName, typer.Option("--convention", help="How accesses are counted where published tools differ.")
+]
+FidelityOption = Annotated[
+    FidelityName, typer.Option("--fidelity", help="Latency: maximum over components, or with fill and drain.")
+]
+StationaryOption = Annotated[
+    str | None,
+    typer.Option("--stationary", metavar="TENSOR", help="Search only mappings that keep this tensor in the PEs."),
+]
+MinUtilizationOption = Annotated[
+    float, typer.Option("--min-utilization", min=0.0, max=1.0, help="Least share of PEs with work, when searching.")
+]
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", min=0.0, help="Longest search for one op; ends it with a gap."),
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=VALUE", help="Size of a dim that the network leaves open. Repeatable."),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Stop at nodes that cannot be modelled.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override a field of the architecture, e.g. hierarchy.scratchpad.capacity='64 KiB'. Repeatable.",
+    ),
+]
+SaveMappingOption = Annotated[
+    Path | None, typer.Option("--save-mapping", metavar="FILE", help="Write the mappings, for use as --mapping.")
+]
+RooflineOption = Annotated[
+    Path | None,
+    typer.Option("--roofline", metavar="DIR", help="Print the roofline; draw it and the breakdown into DIR."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON from which every total follows.")]
+
+
 @app.command(
     name="estimate",
     help="Price one workload on one architecture: cycles, energy, area and what limits each op.\n\n"
@@ -48,56 +100,21 @@ class FidelityName(StrEnum):
 )
 def estimate(
     context: typer.Context,
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="A network or one op.", show_default=False)],
-    arch: Annotated[str, typer.Option("--arch", metavar="ARCH", help="An architecture file, or a preset's name.")],
-    mapping: Annotated[Path | None, typer.Option("--mapping", metavar="FILE", help="Mappings to use.")] = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            "--objective",
-            metavar="OBJECTIVE",
-            help="What the search minimises: energy, latency, edp, main_memory_bytes, or a weighted set such as "
-            "energy=2,latency=1.",
-        ),
-    ] = "energy",
-    convention: Annotated[
-        ConventionName, typer.Option("--convention", help="How accesses are counted where published tools differ.")
-    ] = ConventionName.TILELOOM,
-    fidelity: Annotated[
-        FidelityName, typer.Option("--fidelity", help="Latency: maximum over components, or with fill and drain.")
-    ] = FidelityName.THROUGHPUT,
-    stationary: Annotated[
-        str | None,
-        typer.Option("--stationary", metavar="TENSOR", help="Search only mappings that keep this tensor in the PEs."),
-    ] = None,
-    min_utilization: Annotated[
-        float, typer.Option("--min-utilization", min=0.0, max=1.0, help="Least share of PEs with work, when searching.")
-    ] = 0.0,
-    time_limit_s: Annotated[
-        float | None,
-        typer.Option("--time-limit", metavar="SECONDS", min=0.0, help="Longest search for one op; ends it with a gap."),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="NAME=VALUE", help="Size of a dim that the network leaves open. Repeatable."),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at nodes that cannot be modelled.")] = False,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Override a field of the architecture, e.g. hierarchy.scratchpad.capacity='64 KiB'. Repeatable.",
-        ),
-    ] = None,
-    save_mapping: Annotated[
-        Path | None, typer.Option("--save-mapping", metavar="FILE", help="Write the mappings, for use as --mapping.")
-    ] = None,
-    roofline: Annotated[
-        Path | None,
-        typer.Option("--roofline", metavar="DIR", help="Print the roofline; draw it and the breakdown into DIR."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON from which every total follows.")] = False,
+    workload: WorkloadArgument,
+    arch: ArchOption,
+    mapping: MappingOption = None,
+    objective: ObjectiveOption = "energy",
+    convention: ConventionOption = ConventionName.TILELOOM,
+    fidelity: FidelityOption = FidelityName.THROUGHPUT,
+    stationary: StationaryOption = None,
+    min_utilization: MinUtilizationOption = 0.0,
+    time_limit_s: TimeLimitOption = None,
+    shapes: ShapeOption = None,
+    strict: StrictOption = False,
+    overrides: SetOption = None,
+    save_mapping: SaveMappingOption = None,
+    roofline: RooflineOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Load, map, estimate, and print."""
     from ...archdsl import InfeasibleError, load_mapping_file

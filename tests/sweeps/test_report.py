@@ -67,7 +67,7 @@ def document(rows: int) -> dict[str, object]:
         "fidelity": "throughput",
         "convention": "tileloom",
     }
-    table = {"levels": {"dram": {}, "sram": {}}}
+    table: dict[str, dict[str, object]] = {"levels": {"dram": {}, "sram": {}}}
     return {**names, "clock_hz": 1e9, "ops": [pool, conv], "energy_table": table, "roofline": roof}
 
 
