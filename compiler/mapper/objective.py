@@ -9,7 +9,7 @@ import numpy as np
 
 from ...archdsl import CompileError
 from ...models import Prices
-from .problem import FloatArray
+from .problem import FloatArray, IntArray
 
 OBJECTIVES = ("energy", "latency", "edp", "main_memory_bytes")
 
@@ -110,6 +110,15 @@ class Traffic:
             return [np.ascontiguousarray(np.broadcast_to(v, shape)) if isinstance(v, np.ndarray) else v for v in values]
 
         return Traffic(grow(self.read), grow(self.write), self.instances, self.steps)
+
+    def least_of(self, order: IntArray, starts: IntArray) -> Traffic:
+        """Per run of candidates (sorted by `order`, runs beginning at `starts`) a bound on all of them."""
+
+        def lowest(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
+            return [np.minimum.reduceat(np.asarray(v)[order], starts) for v in values]
+
+        most = [np.maximum.reduceat(np.asarray(v)[order], starts) for v in self.instances]
+        return Traffic(lowest(self.read), lowest(self.write), list(most), lowest([self.steps])[0])
 
     def plus(self, other: Traffic) -> Traffic:
         """Sum of traffic; steps and instances are this one's."""

@@ -8,7 +8,7 @@ the way. Many extents below are served at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,14 +85,43 @@ class OuterSegment:
             limit: Only scores below it are of interest.
         """
         found: OuterChoice | None = None
-        for chain in range(len(self.chains)):
-            if self.problem.fixed_tiles and self._is_empty(chain, below):
-                continue
-            walk = _ChainWalk(self, chain, below, capacities, score)
-            better = walk.run(limit)
+        for chain in self._chains_around(below):
+            better = _ChainWalk(self, chain, below, capacities, score, None).best(limit)
             if better is not None:
                 found, limit = better, better.score
         return found
+
+    def reach(
+        self,
+        below: IntArray,
+        capacities: Sequence[float],
+        score: Score,
+        limit: float,
+        *,
+        least: IntArray | None = None,
+    ) -> npt.NDArray[np.bool_]:
+        """Around which inner tilings some outer tiling scores below `limit`.
+
+        Args:
+            below: Extents below, [dims, inner tilings].
+            capacities: Per level the bytes that tiles may take.
+            score: See `best`.
+            limit: The score to get below.
+            least: Extents below which no tile may lie, [dims, inner tilings]. With `below` at 1 this bounds the
+                outer tilings around all inner tilings that are at least so large.
+        """
+        reached = np.zeros(below.shape[1], dtype=bool)
+        for chain in self._chains_around(below):
+            reached |= _ChainWalk(self, chain, below, capacities, score, least).reach(limit)
+            if reached.all():
+                break
+        return reached
+
+    def _chains_around(self, below: IntArray) -> list[int]:
+        chains = range(len(self.chains))
+        if not self.problem.fixed_tiles:
+            return list(chains)
+        return [chain for chain in chains if not self._is_empty(chain, below)]
 
     def _is_empty(self, chain: int, below: IntArray) -> bool:
         """Whether the user's fixed tiles leave nothing for some dim."""
@@ -107,7 +136,13 @@ class _ChainWalk:
     """Enumerates the tilings of one chain around several inner tilings."""
 
     def __init__(
-        self, segment: OuterSegment, chain: int, below: IntArray, capacities: Sequence[float], score: Score
+        self,
+        segment: OuterSegment,
+        chain: int,
+        below: IntArray,
+        capacities: Sequence[float],
+        score: Score,
+        least: IntArray | None,
     ) -> None:
         self.segment = segment
         self.problem = segment.problem
@@ -116,6 +151,11 @@ class _ChainWalk:
         self.score = score
         self.num_inner = below.shape[1]
         self.tables = [self._padded(chain, dim, below[dim]) for dim in range(len(self.problem.sizes))]
+        if least is not None:
+            # Raising an option to the least extent leaves its number of tiles what the options above it have.
+            self.tables = [
+                np.maximum(table, row.astype(float)[:, None]) for table, row in zip(self.tables, least, strict=True)
+            ]
         self.counts = [table.shape[2] for table in self.tables]
         self.sliding = {dim for info in self.problem.tensors for pair in info.sliding for dim, _ in pair}
         self.chosen = self._chosen_by_capacity()
@@ -128,6 +168,8 @@ class _ChainWalk:
 
     def _padded(self, chain: int, dim: int, below: IntArray) -> FloatArray:
         """Options of one dim, [1 + holders, inner tilings, options]; short lists repeat their last."""
+        if len(below) == 1:
+            return self.segment.options(chain, dim, int(below[0]))[:, None]
         unique, inverse = np.unique(below, return_inverse=True)
         lists = [self.segment.options(chain, dim, int(extent)) for extent in unique]
         places = np.arange(max(options.shape[1] for options in lists))
@@ -144,12 +186,34 @@ class _ChainWalk:
                 continue
             free = [row for row in self.tables[dim] if (row != row[:, :1]).any()]
             # One free extent: every holder's extent is fixed or the same free one.
-            if all((row == free[0]).all() for row in free):
+            if free and all((row == free[0]).all() for row in free):
                 best = dim
         return best
 
-    def run(self, limit: float) -> OuterChoice | None:
-        """Walks the dims; see `OuterSegment.best`."""
+    def best(self, limit: float) -> OuterChoice | None:
+        """See `OuterSegment.best`."""
+        found: OuterChoice | None = None
+        for part, shape in self._parts(limit):
+            sites, scores = self._scores(part, shape)
+            least = int(np.argmin(scores))
+            k, column = divmod(least, shape[1])
+            if scores[k, column] < limit:
+                limit = float(scores[k, column])
+                at = tuple(
+                    tuple(int(np.broadcast_to(extent, shape)[k, column]) for extent in site) for site in sites[1:]
+                )
+                found = OuterChoice(limit, k, settled(self.problem, self.chain, at), at)
+        return found
+
+    def reach(self, limit: float) -> npt.NDArray[np.bool_]:
+        """See `OuterSegment.reach`."""
+        reached = np.zeros(self.num_inner, dtype=bool)
+        for part, shape in self._parts(limit):
+            reached |= (self._scores(part, shape)[1] < limit).any(axis=1)
+        return reached
+
+    def _parts(self, limit: float) -> Iterator[tuple[dict[int, IntArray], tuple[int, int]]]:
+        """Tilings that may score below the limit, so many at a time as can be evaluated together."""
         order = sorted(
             (dim for dim, count in enumerate(self.counts) if count > 1 and dim != self.chosen),
             key=lambda dim: (dim not in self.sliding, self.counts[dim], dim),
@@ -167,13 +231,25 @@ class _ChainWalk:
                 picks = {d: index[keep] for d, index in picks.items()}
                 num = last_pruned = len(keep)
                 if num == 0:
-                    return None
+                    return
             if num > MOST_TILINGS:
                 thin = np.linspace(0, num - 1, MOST_TILINGS).astype(np.intp)
                 picks = {d: index[thin] for d, index in picks.items()}
                 num = MOST_TILINGS
                 self.segment.is_complete = False
-        return self._evaluate(picks, num, limit)
+        step = max(1, CELLS // self.num_inner)
+        for low in range(0, num, step):
+            shape = (self.num_inner, min(step, num - low))
+            self.segment.num_evaluated += shape[0] * shape[1]
+            yield {d: index[low : low + step] for d, index in picks.items()}, shape
+
+    def _scores(self, part: dict[int, IntArray], shape: tuple[int, int]) -> tuple[list[list[FloatArray]], FloatArray]:
+        """Extents and scores of some tilings; infinite where they do not fit."""
+        sites = self._sites(part, self.least)
+        if self.chosen is not None:
+            self._choose(sites, self.chosen)
+        scores = np.broadcast_to(self.score(self._traffic(sites)), shape)
+        return sites, np.where(self._fits(sites, shape), scores, np.inf)
 
     def _sites(self, picks: dict[int, IntArray], others: Sequence[FloatArray]) -> list[list[FloatArray]]:
         """Extents per site (the top first) and dim; dims not picked take theirs from `others`."""
@@ -199,28 +275,6 @@ class _ChainWalk:
                 fits = fits & (np.broadcast_to(bound, shape) < limit)
             kept.append(np.flatnonzero(fits.any(axis=0)) + low)
         return np.concatenate(kept)
-
-    def _evaluate(self, picks: dict[int, IntArray], num: int, limit: float) -> OuterChoice | None:
-        step = max(1, CELLS // self.num_inner)
-        found: OuterChoice | None = None
-        for low in range(0, num, step):
-            part = {d: index[low : low + step] for d, index in picks.items()}
-            shape = (self.num_inner, min(step, num - low))
-            self.segment.num_evaluated += shape[0] * shape[1]
-            sites = self._sites(part, self.least)
-            if self.chosen is not None:
-                self._choose(sites, self.chosen)
-            scores = np.broadcast_to(self.score(self._traffic(sites)), shape)
-            scores = np.where(self._fits(sites, shape), scores, np.inf)
-            best = int(np.argmin(scores))
-            k, column = divmod(best, shape[1])
-            if scores[k, column] < limit:
-                limit = float(scores[k, column])
-                at = tuple(
-                    tuple(int(np.broadcast_to(extent, shape)[k, column]) for extent in site) for site in sites[1:]
-                )
-                found = OuterChoice(limit, k, settled(self.problem, self.chain, at), at)
-        return found
 
     def _choose(self, sites: list[list[FloatArray]], dim: int) -> None:
         """Sets a dim's extents to the largest option with which all tiles fit (the least where none fits)."""

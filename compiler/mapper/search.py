@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .inner import Frame, Pattern, inner_traffic, make_frame
-from .menu import Floor, Menu, column_of, neutral_traffic, num_of, relaxed_bounds, rows_of
+from .menu import Floor, Menu, column_of, kept_traffic, neutral_traffic, num_of, relaxed_bounds, rows_of
 from .objective import Scorer, Traffic, parse_objective
 from .outer import OuterSegment
 from .placement import Chain, Tilings
@@ -29,7 +29,7 @@ FIRST_BOUNDS, MOST_BOUNDS = 20_000, 400_000
 FIRST_PAIRS = 500
 FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
-FIRST_OUTER, MOST_OUTER = 2, 64
+FIRST_OUTER, MOST_OUTER = 2, 512
 """Candidates whose outer tilings are enumerated together."""
 SLACK = 1 + 1e-9
 """Scores closer than this count as equal: sums of the same terms in another order differ by rounding."""
@@ -311,7 +311,7 @@ class Search:
             elif rows is None:
                 total = total.plus(tables.grouped_kept(menu, tensor, parent, inner))
             else:
-                total = total.plus(tables.kept_at_best(menu, tensor, parent, inner).take(rows))
+                total = total.plus(kept_traffic(tables, menu, rows, menu.largest, tensor, parent, inner))
         return np.broadcast_to(np.asarray(outer.score(self.scorer, total)), (len(every), len(menu.largest))).min(axis=1)
 
     def _dive(self, found: _Open) -> None:
@@ -430,41 +430,88 @@ class Search:
         return tight
 
     def _complete(self, pattern: Pattern, found: list[_Found]) -> float:
-        """Adds the best outer tiling to each candidate, most promising first."""
-        if not found:
-            return np.inf
-        scores = np.concatenate([f.scores for f in found])
-        group = np.concatenate([np.full(len(f.scores), k) for k, f in enumerate(found)])
-        within = np.concatenate([np.arange(len(f.scores)) for f in found])
-        if self.is_settling:
-            for f in found:
-                self._first_of(pattern, f)
+        """Adds the best outer tiling to each candidate, most promising first; returns the least bound left open."""
+        for f in found:
+            if self.budget.is_spent and not self.is_settling:
+                self.outcome.is_complete = False
+                return float(min(f.scores.min() for f in found))
+            which = np.flatnonzero(f.scores < self.limit)
+            which = self._reaching(pattern, f, which, is_exact=False)
+            which = self._reaching(pattern, f, which, is_exact=True)
+            if self.is_settling:
+                self._first_of(pattern, f, which)
                 if self.outcome.best:
                     break
-            return np.inf
-        order = np.argsort(scores, kind="stable")
-        low, step = 0, FIRST_OUTER if self.keep == 1 else 1
-        while low < len(order) and scores[order[low]] < self.limit:
-            if self.budget.is_spent:
-                self.outcome.is_complete = False
-                return float(scores[order[low]])
-            batch = order[low : low + step]
-            for k in np.unique(group[batch]):
-                which = within[batch[(group[batch] == k) & (scores[batch] < self.limit)]]
-                if len(which):
-                    self._finish(pattern, found[k], which)
-            low, step = low + step, min(step * 2, MOST_OUTER) if self.keep == 1 else 1
+            else:
+                self._finish_all(pattern, f, which)
         return np.inf
 
-    def _first_of(self, pattern: Pattern, found: _Found) -> None:
+    def _reaching(self, pattern: Pattern, found: _Found, which: IntArray, *, is_exact: bool) -> IntArray:
+        """Those candidates that some outer tiling could take below the limit, as far as their family tells.
+
+        Args:
+            pattern: Their pattern.
+            found: What they are part of.
+            which: The candidates.
+            is_exact: Families have equal extents below, otherwise extents that are alike within a factor of 1.5,
+                of which the least count.
+        """
+        if len(which) <= FIRST_OUTER:
+            return which
+        below = found.below[:, which]
+        octave = np.floor(np.log2(below))
+        order, starts = _runs(below if is_exact else 2 * octave + (below >= 1.5 * 2.0**octave))
+        if is_exact and len(starts) == len(which):
+            return which
+        traffic = found.traffic.take(which).least_of(order, starts)
+        extents = np.minimum.reduceat(below[:, order], starts, axis=1)
+        lowest = np.minimum.reduceat(found.scores[which][order], starts)
+        reached = np.zeros(len(starts), dtype=bool)
+        segment = self.tables.outer(pattern)
+        ascending = np.argsort(lowest, kind="stable")
+        for low in range(0, len(starts), MOST_OUTER):
+            batch = ascending[low : low + MOST_OUTER]
+            batch = batch[lowest[batch] < self.limit]
+            if not len(batch):
+                break
+            inner = _column(traffic.take(batch))
+
+            def score(outer: Traffic, inner: Traffic = inner) -> FloatArray:
+                return np.asarray(self.scorer.score(inner.plus(outer)))
+
+            ones = np.ones((len(below), len(batch)), dtype=np.intp)
+            least = extents[:, batch]
+            reached[batch] = segment.reach(
+                least if is_exact else ones, self.capacities, score, self.limit, least=None if is_exact else least
+            )
+            self._charge(segment)
+        runs = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+        return np.sort(which[order[reached[runs]]])
+
+    def _finish_all(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
+        which = which[np.argsort(found.scores[which], kind="stable")]
+        low, step = 0, FIRST_OUTER if self.keep == 1 else 1
+        while low < len(which):
+            batch = which[low : low + step]
+            batch = batch[found.scores[batch] < self.limit]
+            if not len(batch):
+                return
+            self._finish(pattern, found, batch)
+            low, step = low + step, min(step * 2, MOST_OUTER) if self.keep == 1 else 1
+
+    def _charge(self, segment: OuterSegment) -> None:
+        self.budget.tilings -= segment.num_evaluated
+        segment.num_evaluated = 0
+
+    def _first_of(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
         """Completes the first candidate that reaches the limit; batches without one are passed over at once."""
         limit = self.limit
-        for low in range(0, len(found.scores), MOST_OUTER):
-            which = np.arange(low, min(low + MOST_OUTER, len(found.scores)))
-            self._finish(pattern, found, which)
+        for low in range(0, len(which), MOST_OUTER):
+            batch = which[low : low + MOST_OUTER]
+            self._finish(pattern, found, batch)
             if not self.outcome.best:
                 continue
-            for at in which:
+            for at in batch:
                 self.outcome.best, self.limit = [], limit
                 self._finish(pattern, found, np.array([at]))
                 if self.outcome.best:
@@ -479,8 +526,7 @@ class Search:
             return np.asarray(self.scorer.score(inner.plus(outer)))
 
         choice = segment.best(found.below[:, which], self.capacities, score, self.limit)
-        self.budget.tilings -= segment.num_evaluated
-        segment.num_evaluated = 0
+        self._charge(segment)
         self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
         if choice is None:
             return
@@ -496,6 +542,14 @@ class Search:
         self.outcome.best = best
         if len(best) == self.keep:
             self.limit = best[-1].score
+
+
+def _runs(columns: npt.NDArray[np.number]) -> tuple[IntArray, IntArray]:
+    """An order in which equal columns are neighbours, and where each run of them begins."""
+    order = np.lexsort(columns)
+    ordered = columns[:, order]
+    fresh = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return order, np.concatenate([[0], np.flatnonzero(fresh) + 1]).astype(np.intp)
 
 
 def _choice(tiling: Tilings, row: int) -> Choice:

@@ -36,7 +36,6 @@ class Tables:
         self._outer: dict[object, OuterSegment] = {}
         self._inner: dict[object, Menu] = {}
         self._direct: dict[tuple[int, int], Traffic] = {}
-        self._kept: dict[object, Traffic] = {}
         self._grouped: dict[object, Traffic] = {}
 
     def outer(self, pattern: Pattern) -> OuterSegment:
@@ -94,15 +93,6 @@ class Tables:
             for info in problem.tensors
         ]
 
-    def kept_at_best(self, menu: Menu, tensor: int, parent: int, inner: tuple[int, ...]) -> Traffic:
-        """Least traffic of a tensor kept below a fan-out, over (spread, largest class of tilings)."""
-        key = (id(menu), tensor, parent, inner)
-        if key not in self._kept:
-            every = np.arange(self.spread.num)
-            kept = kept_traffic(self, menu, every, menu.largest, tensor, parent, inner)
-            self._kept[key] = kept.broadcast_counts((self.spread.num, len(menu.largest)))
-        return self._kept[key]
-
     def grouped_direct(self, tensor: int, parent: int) -> Traffic:
         """`direct`, the least over each group of spreads."""
         key = (tensor, parent)
@@ -111,10 +101,12 @@ class Tables:
         return self._grouped[key]
 
     def grouped_kept(self, menu: Menu, tensor: int, parent: int, inner: tuple[int, ...]) -> Traffic:
-        """`kept_at_best`, the least over each group of spreads."""
+        """Least traffic of a tensor kept below a fan-out, over (group of spreads, largest class of tilings)."""
         key = (id(menu), tensor, parent, inner)
         if key not in self._grouped:
-            self._grouped[key] = self._least_by_group(self.kept_at_best(menu, tensor, parent, inner))
+            every = np.arange(self.spread.num)
+            kept = kept_traffic(self, menu, every, menu.largest, tensor, parent, inner)
+            self._grouped[key] = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
         return self._grouped[key]
 
     def _least_by_group(self, traffic: Traffic) -> Traffic:
