@@ -315,6 +315,8 @@ def store_error(path: Path, err: sqlite3.Error) -> SweepError:
 
 def _load(connection: sqlite3.Connection, directory: Path) -> SweepResults:
     meta = {str(key): json.loads(value) for key, value in connection.execute("SELECT key, value FROM meta")}
+    if not meta:
+        raise SweepError(f"{directory / STORE_NAME}: no run has begun here yet; run the sweep again")
     constraints = tuple(parse_constraint(text) for text in meta["constraints"])
     rows = connection.execute(
         "SELECT idx, points.id, inputs, terms, status, metrics, workload_metrics, infeasible, error, traceback "

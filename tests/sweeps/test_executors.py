@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,14 +145,36 @@ def test_second_run_on_the_same_directory_is_refused_with_the_pid(tmp_path: Path
         first.wait()
 
 
-@pytest.mark.slow
-def test_ray_gives_the_same_bytes_also_when_a_worker_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def require_ray() -> None:
+    """Skip without Ray; fail instead where everything has to be tested."""
     if "CI" in os.environ:
-        __import__("ray")
+        import_module("ray")
     pytest.importorskip("ray", reason="the extra `scale` is not installed")
+
+
+@pytest.mark.slow
+def test_local_ray_cluster_gives_the_same_bytes(tmp_path: Path) -> None:
+    require_ray()
     sweep = load(tmp_path, SLOW_SPEC)
     run(sweep, tmp_path / "serial")
     run(sweep, tmp_path / "ray", make_executor=lambda context: RayExecutor(context, 2, None))
+    assert export(tmp_path / "ray") == export(tmp_path / "serial")
+
+
+@pytest.mark.slow
+def test_running_ray_cluster_of_two_machines_gives_the_same_bytes(tmp_path: Path) -> None:
+    require_ray()
+    machine: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+    cluster = import_module("ray.cluster_utils").Cluster(
+        initialize_head=True, head_node_args={**machine, "include_dashboard": False}
+    )
+    try:
+        cluster.add_node(**machine)
+        sweep = load(tmp_path, SLOW_SPEC)
+        run(sweep, tmp_path / "serial")
+        run(sweep, tmp_path / "ray", make_executor=lambda context: RayExecutor(context, None, cluster.address))
+    finally:
+        cluster.shutdown()
     assert export(tmp_path / "ray") == export(tmp_path / "serial")
 
 

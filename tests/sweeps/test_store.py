@@ -174,6 +174,14 @@ def test_records_are_found_by_id_prefix_and_index(finished: Path) -> None:
         results.record(shared)
 
 
+def test_store_of_a_run_that_was_killed_before_it_began_says_so(tmp_path: Path) -> None:
+    with open_for_writing(tmp_path / "out", "sizes"):
+        pass
+    with pytest.raises(SweepError, match=r"sweep\.sqlite: no run has begun here yet; run the sweep again"):
+        SweepResults.load(tmp_path / "out")
+    assert run(load(tmp_path), tmp_path / "out").num_run == 18
+
+
 def test_missing_breakdown_says_why(finished: Path) -> None:
     results = SweepResults.load(finished)
     with pytest.raises(SweepError, match=f"design point {results.records[0].id} has no breakdown"):
