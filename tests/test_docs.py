@@ -127,27 +127,31 @@ def test_yaml_is_valid(snippet: Snippet, workplace: Path) -> None:
 
 
 @pytest.mark.parametrize("snippet", [by_speed(snippet) for snippet in snippets("console")])
-def test_console_prints_what_is_shown(snippet: Snippet, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each `$ tileloom ...` prints the lines below it; a line `...` stands for any number of lines."""
+def test_console_prints_what_is_shown(
+    snippet: Snippet, workplace: Path, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
+    """Each `$ tileloom ...` prints the lines below it to stdout; `...` stands for any text."""
+    printed: list[str] = []
     for command, shown in commands_of(snippet):
-        assert main(command[1:]) == 0, capsys.readouterr().err
-        captured = capsys.readouterr()
-        pattern = r"\n".join(".*?" if line == "..." else re.escape(line.rstrip()) for line in shown)
-        printed = "\n".join(line.rstrip() for line in (captured.out + captured.err).splitlines())
-        if not re.fullmatch(pattern, printed.strip("\n"), flags=re.DOTALL):
-            assert printed == "\n".join(shown), f"{snippet.id}: {shlex.join(command)}"
+        assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+        out = "\n".join(line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines())
+        printed += [f"$ {command}", *out.splitlines()]
+        pattern = ".*?".join(re.escape(text) for text in shown.split("..."))
+        if "..." in shown or not pytestconfig.getoption("--update-golden"):
+            matches = re.fullmatch(pattern, out, flags=re.DOTALL)
+            assert matches or out == shown, f"{snippet.id}: {command} (rewrite with: pytest --update-golden)"
+    if pytestconfig.getoption("--update-golden") and "..." not in snippet.text:
+        path = ROOT / snippet.file
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(snippet.text, "\n".join(printed) + "\n"), encoding="utf-8")
 
 
-def commands_of(snippet: Snippet) -> list[tuple[list[str], list[str]]]:
-    """Commands of a console snippet, each with the lines that it prints."""
-    found: list[tuple[list[str], list[str]]] = []
-    for line in snippet.text.rstrip("\n").splitlines():
-        if line.startswith("$ "):
-            found.append((shlex.split(line[2:], comments=True), []))
-        else:
-            found[-1][1].append(line)
-    assert found and all(command[0] == "tileloom" for command, _ in found)
-    return found
+def commands_of(snippet: Snippet) -> list[tuple[str, str]]:
+    """Commands of a console snippet, each with what it prints."""
+    parts = re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]
+    found = [(part.split("\n", 1)[0], part.split("\n", 1)[1].rstrip()) for part in parts]
+    assert found and all(command.startswith("tileloom ") for command, _ in found)
+    return [(command, "\n".join(line.rstrip() for line in shown.splitlines())) for command, shown in found]
 
 
 @pytest.mark.parametrize("snippet", snippets("sh"), ids=lambda snippet: snippet.id)
