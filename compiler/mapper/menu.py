@@ -88,7 +88,9 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     windowed = [
         (t, lv)
         for t, lv in points
-        if problem.segment_of[lv] == problem.num_fanouts and lv != problem.latch and slide_choices(problem, problem.tensors[t])
+        if problem.segment_of[lv] == problem.num_fanouts
+        and lv != problem.latch
+        and slide_choices(problem, problem.tensors[t])
     ]
     for option in options:
         starts.append(num)

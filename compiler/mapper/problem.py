@@ -105,7 +105,7 @@ class Problem:
     @property
     def latch_bytes(self) -> float:
         """Room in the operand latches."""
-        return sum(info.element_bytes for info in self.tensors if not info.is_output)
+        return float(sum(math.ceil(info.element_bytes) for info in self.tensors if not info.is_output))
 
     def with_latch(self, prices: Prices) -> Prices:
         """Prices of the memories, with free operand latches where there are any."""
