@@ -13,7 +13,7 @@ Amounts of an op are those of one run; `count` says how often the network runs i
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 SCHEMA_VERSION: Final = 1
 
@@ -106,7 +106,11 @@ class TotalDocument(TypedDict):
 
 
 class EstimateDocument(TypedDict):
-    """One workload on one architecture."""
+    """One workload on one architecture.
+
+    `left_out` is what no number includes; `sources` says where each number of the architecture comes from
+    (printed by the command line, not stored for every point of a sweep).
+    """
 
     schema_version: int
     arch: str
@@ -118,11 +122,13 @@ class EstimateDocument(TypedDict):
     notices: list[str]
     unmodelled: list[UnmodelledDocument]
     unmodelled_share: ShareDocument
+    left_out: list[str]
     ops: list[OpDocument]
     energy_table: EnergyTable
     area_parts_mm2: dict[str, float]
     roofline: RoofDocument
     total: TotalDocument
+    sources: NotRequired[dict[str, str]]
 
 
 def shown_name(op: OpDocument) -> str:

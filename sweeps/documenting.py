@@ -76,6 +76,7 @@ def estimate_document(
         "notices": [*workload.notices, *notices],
         "unmodelled": [_unmodelled_document(node) for node in workload.unmodelled],
         "unmodelled_share": unmodelled_share(workload),
+        "left_out": list(numbers.left_out),
         "ops": [_op_document(e, count, known.get(e.op.name, Proof())) for e, count in network.ops],
         "energy_table": _energy_table(numbers, estimates),
         "area_parts_mm2": {part.name: part.amount for part in network.area.parts},

@@ -65,6 +65,7 @@ def total_lines(document: EstimateDocument) -> Iterator[str]:
     yield f"  area         {plain_number(round(total['area_mm2'], 4))} mm^2: {_shares(document['area_parts_mm2'])}"
     yield f"  MACs         {total['macs']:,}, utilization {total['utilization']:.1%}"
     yield f"  main memory  {_exact(total['main_memory_bytes'], 'bytes')}"
+    yield f"  left out     {'; '.join(document['left_out'])}"
 
 
 def left_out_lines(document: EstimateDocument) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _shares(parts: Mapping[str, float]) -> str:
     whole = sum(parts.values())
     if not whole:
         return "nothing"
-    return ", ".join(f"{name} {amount / whole:.1%}" for name, amount in parts.items())
+    return ", ".join(f"{name} {amount / whole:.1%}" for name, amount in parts.items() if amount)
 
 
 def _cycles(value: float) -> str:

@@ -61,10 +61,12 @@ class Estimated:
     Attributes:
         document: The estimate.
         mappings: By op name, vector work left out.
+        sources: Where each number of the architecture comes from, by its dotted name.
     """
 
     document: EstimateDocument
     mappings: dict[str, Mapping]
+    sources: dict[str, str]
 
 
 def merge_equal_ops(workload: Workload) -> tuple[Op | VectorOp, ...]:
@@ -153,7 +155,8 @@ class Estimator:
             proofs=proofs,
         )
         mappings = {e.op.name: e.mapping for e, _ in estimates if e.mapping is not None}
-        return Estimated(document=document, mappings=mappings)
+        sources = {source.quantity: f"{source.origin}: {source.detail}" for source in numbers.provenance}
+        return Estimated(document=document, mappings=mappings, sources=sources)
 
     def _estimate_op(
         self, op: Op | VectorOp, given: MappingOf[str, Mapping], arch: SpatialArch, numbers: ArchNumbers

@@ -138,7 +138,7 @@ def estimate(
     except InfeasibleError as error:
         _say_infeasible(terminal, error.infeasible, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE) from error
-    _print(terminal, found.document, as_json=as_json)
+    _print(terminal, {**found.document, "sources": found.sources}, as_json=as_json)
     if roofline is not None:
         _draw(terminal, found.document, roofline, as_json=as_json)
     if save_mapping is not None:
@@ -202,6 +202,8 @@ def _print(terminal: Terminal, document: EstimateDocument, *, as_json: bool) -> 
         terminal.note(f"note: {line}")
     if warning := unmodelled_line(document):
         terminal.warn(warning)
+    for quantity, source in document.get("sources", {}).items():
+        terminal.detail(f"source: {quantity}: {source}")
     for node in document["unmodelled"]:
         terminal.detail(f"not modelled: {node['name']} ({node['kind']}): {node['reason']}")
 

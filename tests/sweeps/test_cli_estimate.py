@@ -133,6 +133,8 @@ def test_json_has_the_fields_that_are_promised(capsys: pytest.CaptureFixture[str
     assert op["mapping"][0] == {"keep": ["A", "W", "Z"], "level": "main_memory"}
     assert op["proved_optimal"] is None
     assert found["objective"] is None
+    assert "leakage and idle power" in found["left_out"]
+    assert found["sources"]["scratchpad.read_pj_per_byte"].startswith("given: ")
 
 
 def test_search_proves_its_mapping_and_says_what_it_minimised(capsys: pytest.CaptureFixture[str]) -> None:
