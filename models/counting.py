@@ -8,8 +8,10 @@ because all counts are integers held exactly in float64 (below 2^53).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +121,7 @@ class _Counter:
             chain = self.nest.holders[t_idx]
             scale = tensor.bits / 8
             starts: FloatArray | float = float(op.elements(tensor))
-            for parent, child in zip(chain, chain[1:], strict=False):
+            for parent, child in itertools.pairwise(chain):
                 if child.level < self.compute:
                     tile = self.tile_elements(tensor, child) * scale
                     # Tiles of elements that are no whole number of bytes end at a byte.
@@ -376,6 +378,24 @@ def op_elements(nest: Nest, tensor: Tensor) -> float:
     return float(nest.op.elements(tensor))
 
 
+@overload
+def returned_sums(
+    convention: Convention,
+    elements: float,
+    filled: FloatArray,
+    arrivals: FloatArray,
+    groups: FloatArray,
+    starts: FloatArray | float,
+) -> tuple[FloatArray, FloatArray]: ...
+@overload
+def returned_sums(
+    convention: Convention,
+    elements: float,
+    filled: FloatArray | float,
+    arrivals: FloatArray | float,
+    groups: FloatArray | float,
+    starts: FloatArray | float,
+) -> tuple[FloatArray | float, FloatArray | float]: ...
 def returned_sums(
     convention: Convention,
     elements: float,

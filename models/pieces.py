@@ -70,7 +70,7 @@ class AlignedPieces:
         self.tiles = tiles
         self.outer = outer
         self.bounds = bounds
-        self.batch = tiles.shape[1]
+        self.batch: int = tiles.shape[1]
 
     def visits(self, loops: Sequence[int], dim: str, counted: Mapping[int, Choice]) -> FloatArray | float:
         """See `Pieces.visits`."""
@@ -147,7 +147,8 @@ class RaggedPieces(AlignedPieces):
             times = np.floor(size / tile)
             left = size - times * tile
             whole = first + (times - 1) * step + np.where(left > 0, _slide_terms(tile, left, threshold)[1], 0.0)
-            total = total + num * np.where(times > 0, whole, np.maximum(left - threshold, 0.0))
+            alone: FloatArray = np.maximum(left - threshold, 0.0)
+            total = total + num * np.where(times > 0, whole, alone)
         return total
 
     def _start(self, dim: str) -> list[tuple[FloatArray, FloatArray]]:

@@ -97,7 +97,8 @@ def port_cycles(read_bytes: FloatArray, write_bytes: FloatArray, prices: Prices,
     shares = prices.shares_port[level]
     if shares.all():
         return read + write
-    return np.where(shares > 0, read + write, np.maximum(read, write))
+    larger: FloatArray = np.maximum(read, write)
+    return np.where(shares > 0, read + write, larger)
 
 
 def total(per_tensor: tuple[FloatArray, ...]) -> FloatArray:
