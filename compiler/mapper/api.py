@@ -171,7 +171,7 @@ class Mapper:
         if key not in self._tables:
             problem = Problem(op=op, memories=hierarchy, convention=self.convention, constraints=self.constraints)
             problem.check_constraints()
-            latch = () if problem.latch is None else (problem.latch_bytes,)
+            latch = () if problem.latch is None else (np.inf,)
             self._tables[key] = Tables(problem, (*inner, *latch))
         return self._tables[key]
 
@@ -182,6 +182,9 @@ class Mapper:
         search = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=POOL if self._is_detailed else 1)
         known = self._known.setdefault(id(tables), [])
         outcome = search.run(min((mapping.score(scorer) for mapping in known), default=np.inf))
+        if known and not outcome.best:
+            # A known mapping may reuse more than the search gives it credit for (see docs/mapper.md).
+            outcome = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=search.keep).run()
         if not outcome.best:
             return explain_infeasible(tables, scorer, op.name, is_complete=outcome.is_complete)
         result = self._result(op, arch, numbers, tables, outcome)

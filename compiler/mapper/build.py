@@ -91,7 +91,7 @@ class _Writer:
 
     def spatial(self, axes: Sequence[tuple[AxisInfo, int, int]], top: Sequence[int]) -> None:
         """Spatial loops of one fan-out; axes that do not share what they carry stand outside."""
-        for axis, dim, factor in sorted(axes, key=lambda entry: entry[0].multicast or entry[0].reduction):
+        for axis, dim, factor in sorted(axes, key=lambda entry: (entry[0].multicast, entry[0].reduction)):
             inner = self._inside(axes, axis, dim, top)
             if self.extents[dim] > inner:
                 self.nodes.append(Spatial(dim=self.problem.dims[dim], tile=inner, fanout=axis.fanout, axis=axis.name))
@@ -100,7 +100,7 @@ class _Writer:
 
     def _inside(self, axes: Sequence[tuple[AxisInfo, int, int]], axis: AxisInfo, dim: int, top: Sequence[int]) -> int:
         """Extent of a dim inside one of its spatial loops."""
-        ordered = sorted(axes, key=lambda entry: entry[0].multicast or entry[0].reduction)
+        ordered = sorted(axes, key=lambda entry: (entry[0].multicast, entry[0].reduction))
         at = next(i for i, entry in enumerate(ordered) if entry[0] == axis and entry[1] == dim)
         extent = top[dim]
         for _, other, factor in ordered[at + 1 :]:

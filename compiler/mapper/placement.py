@@ -189,6 +189,8 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
             num_tiles = -(-size // base)
             if is_first and is_outermost and not wants_small:
                 factors: tuple[int, ...] = (num_tiles,)
+            elif any(_is_latched(problem, chain, site, dim) for site in sites):
+                factors = (1,) if base == 1 else ()
             elif is_last and not wants_big:
                 factors = (1,)
             else:
@@ -204,6 +206,14 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
             for site in sites:
                 table[site, column] = extent
     return table
+
+
+def _is_latched(problem: Problem, chain: Chain, site: int, dim: int) -> bool:
+    """Whether a site is an operand latch of a tensor that the dim indexes: it holds one element."""
+    if site == 0 or problem.latch is None:
+        return False
+    point = chain.points[site - 1]
+    return point.level == problem.latch and dim in problem.tensors[point.tensor].related
 
 
 def _fixed_factors(extents: set[int], base: int, num_tiles: int) -> tuple[int, ...]:

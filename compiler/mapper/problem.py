@@ -102,16 +102,11 @@ class Problem:
         latch = LevelInfo(name="(operand latch)", num_fanouts=depth, keeps=roles, must_keep=roles)
         return replace(self.memories, levels=(*self.memories.levels, latch))
 
-    @property
-    def latch_bytes(self) -> float:
-        """Room in the operand latches."""
-        return float(sum(math.ceil(info.element_bytes) for info in self.tensors if not info.is_output))
-
     def with_latch(self, prices: Prices) -> Prices:
         """Prices of the memories, with free operand latches where there are any."""
         if self.latch is None:
             return prices
-        row = {"capacity_bytes": self.latch_bytes, "read_bytes_per_cycle": np.inf, "write_bytes_per_cycle": np.inf}
+        row = {"capacity_bytes": np.inf, "read_bytes_per_cycle": np.inf, "write_bytes_per_cycle": np.inf}
         grown = {
             name: np.concatenate([getattr(prices, name), np.full((1, 1), row.get(name, 0.0))])
             for name in Prices.__dataclass_fields__
