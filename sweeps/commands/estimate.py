@@ -95,7 +95,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON from which 
     "or one op such as `gemm:M=512,N=512,K=512,bits=8`. Ops without a given mapping are searched.",
     epilog=examples(
         "tileloom estimate gemm:M=512,N=512,K=512,bits=8 --arch ref16",
-        "tileloom estimate conv:B=1,K=64,C=64,OY=56,OX=56,FY=3,FX=3,bits=8 --arch ref16 --objective latency --json",
+        "tileloom estimate conv:B=1,K=64,C=64,OY=56,OX=56,FY=3,FX=3,bits=8 --arch ref16 --json",
     ),
 )
 def estimate(
