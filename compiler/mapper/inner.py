@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ...models import returned_sums
 from .objective import Traffic
@@ -133,7 +134,7 @@ def _side_by_side(info: TensorInfo, frame: Frame, site: Site, parent_segment: in
     extents = list(site.extents)
     for pair in info.sliding:
         for dim, _ in pair:
-            is_beside: FloatArray | bool = True
+            is_beside: npt.NDArray[np.bool_] | bool = True
             inner = site.extents[dim]
             for segment in range(site.segment, parent_segment, -1):
                 spread = frame.spreads[segment - 1]
@@ -173,7 +174,7 @@ def inner_traffic(
     capacities: Sequence[float],
     *,
     with_steps: bool,
-) -> tuple[Traffic, FloatArray | bool]:
+) -> tuple[Traffic, npt.NDArray[np.bool_] | bool]:
     """Traffic of every transfer whose child is the compute unit or a level below a fan-out.
 
     Args:
@@ -204,7 +205,7 @@ def inner_traffic(
             parent = level
         charge(problem, info, frame, compute, parent, None, starts, read, write)
     steps = _steps(problem, frame) if with_steps else 0.0
-    fits: FloatArray | bool = True
+    fits: npt.NDArray[np.bool_] | bool = True
     for level, amount in used.items():
         fits = fits & (amount <= capacities[level])
     return Traffic(read, write, _instances(problem, frame), steps), fits

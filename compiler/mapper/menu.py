@@ -205,7 +205,7 @@ def relaxed_bounds(
 def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:
     """No traffic, with the steps and instances of some spreads as columns."""
     num_levels = len(tables.problem.hierarchy.levels)
-    instances = [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances]
+    instances: list[FloatArray | float] = [x[rows, None] if isinstance(x, np.ndarray) else x for x in tables.instances]
     return Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.steps[rows, None])
 
 
@@ -360,10 +360,10 @@ def joined(option: tuple[Tilings, ...], limit: int) -> tuple[Tilings, ...]:
     return tuple(grown)
 
 
-def rows_of(tiling: Tilings, rows: object, *, is_complete: bool = True) -> Tilings:
+def rows_of(tiling: Tilings, rows: IntArray, *, is_complete: bool = True) -> Tilings:
     """Some rows of tilings."""
-    top = tuple(x[rows] for x in tiling.top)  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
-    at = tuple(tuple(x[rows] for x in site) for site in tiling.at)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    top = tuple(x[rows] for x in tiling.top)
+    at = tuple(tuple(x[rows] for x in site) for site in tiling.at)
     num = len(top[0]) if top else 1
     return Tilings(tiling.chain, top, at, num, tiling.is_complete and is_complete)
 

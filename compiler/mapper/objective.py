@@ -87,11 +87,11 @@ class Traffic:
     instances: list[FloatArray | float]
     steps: FloatArray | float
 
-    def take(self, rows: object) -> Traffic:
+    def take(self, rows: IntArray) -> Traffic:
         """The candidates `rows`."""
 
         def pick(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
-            return [v[rows] if isinstance(v, np.ndarray) else v for v in values]  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType] any NumPy index
+            return [v[rows] if isinstance(v, np.ndarray) else v for v in values]
 
         return Traffic(pick(self.read), pick(self.write), pick(self.instances), pick([self.steps])[0])
 

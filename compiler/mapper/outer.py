@@ -156,7 +156,7 @@ class _ChainWalk:
             self.tables = [
                 np.maximum(table, row.astype(float)[:, None]) for table, row in zip(self.tables, least, strict=True)
             ]
-        self.counts = [table.shape[2] for table in self.tables]
+        self.counts: list[int] = [table.shape[2] for table in self.tables]
         self.sliding = {dim for info in self.problem.tensors for pair in info.sliding for dim, _ in pair}
         self.chosen = self._chosen_by_capacity()
         self.least = [table[:, :, :].min(axis=2, keepdims=True) for table in self.tables]
@@ -172,7 +172,8 @@ class _ChainWalk:
             return self.segment.options(chain, dim, int(below[0]))[:, None]
         unique, inverse = np.unique(below, return_inverse=True)
         lists = [self.segment.options(chain, dim, int(extent)) for extent in unique]
-        places = np.arange(max(options.shape[1] for options in lists))
+        most: int = max(options.shape[1] for options in lists)
+        places = np.arange(most)
         padded = np.stack([o[:, np.minimum(places, o.shape[1] - 1)] for o in lists], axis=1)
         return padded[:, inverse.reshape(-1)]
 
@@ -298,8 +299,8 @@ class _ChainWalk:
         values = np.minimum(table[is_free.index(True)], size)
         shape = np.broadcast_shapes(np.shape(room), (values.shape[0], 1))
         room = np.broadcast_to(np.asarray(room), shape)
-        index = np.stack([np.searchsorted(v, r, side="right") for v, r in zip(values, room, strict=True)]) - 1
-        index = np.maximum(index, 0)
+        above: list[IntArray] = [np.searchsorted(v, r, side="right") for v, r in zip(values, room, strict=True)]
+        index: IntArray = np.maximum(np.stack(above) - 1, 0)
         for site, row in enumerate(table):
             sites[site][dim] = np.take_along_axis(row, index, axis=1) if is_free[site] else row[:, :1]
 

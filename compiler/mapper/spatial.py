@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...models import AxisInfo
-from .problem import FloatArray, Problem, quotients
+from .problem import FloatArray, IntArray, Problem, quotients
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,12 @@ class Spread:
     multicast: tuple[FloatArray, ...]
     reduction: tuple[FloatArray, ...]
 
-    def take(self, rows: object) -> Spread:
+    def take(self, rows: IntArray) -> Spread:
         """The candidates `rows`."""
-        columns = ([value[rows] for value in values] for values in self._all())  # pyright: ignore[reportCallIssue, reportArgumentType] any NumPy index
-        return Spread(*(tuple(column) for column in columns))
-
-    def _all(self) -> tuple[tuple[FloatArray, ...], ...]:
-        return self.every, self.multicast, self.reduction
+        every, multicast, reduction = (
+            tuple(value[rows] for value in values) for values in (self.every, self.multicast, self.reduction)
+        )
+        return Spread(every, multicast, reduction)
 
 
 Slot = tuple[int, tuple[AxisInfo, ...]]

@@ -140,7 +140,7 @@ class Tables:
         _, inverse = np.unique(np.stack(products), axis=1, return_inverse=True)
         inverse = inverse.reshape(-1)
         order = np.argsort(inverse, kind="stable")
-        return order, np.searchsorted(inverse[order], np.arange(inverse.max() + 1))
+        return order, np.searchsorted(inverse[order], np.arange(int(inverse.max()) + 1))
 
     @cached_property
     def group_steps(self) -> FloatArray:
