@@ -72,6 +72,9 @@ class OuterSegment:
         key = (chain, dim, below)
         if key not in self._options:
             table = dim_options(self.problem, self.chains[chain], dim, below, is_outermost=True)
+            if not table.shape[1]:
+                # What the user fixed leaves nothing: a tile of no extent fits nowhere.
+                table = np.full((len(table), 1), np.nan)
             self._options[key] = table[:, np.lexsort(table[::-1])]
         return self._options[key]
 
@@ -85,7 +88,7 @@ class OuterSegment:
             limit: Only scores below it are of interest.
         """
         found: OuterChoice | None = None
-        for chain in self._chains_around(below):
+        for chain in range(len(self.chains)):
             better = _ChainWalk(self, chain, below, capacities, score, None).best(limit)
             if better is not None:
                 found, limit = better, better.score
@@ -111,25 +114,11 @@ class OuterSegment:
                 outer tilings around all inner tilings that are at least so large.
         """
         reached = np.zeros(below.shape[1], dtype=bool)
-        for chain in self._chains_around(below):
+        for chain in range(len(self.chains)):
             reached |= _ChainWalk(self, chain, below, capacities, score, least).reach(limit)
             if reached.all():
                 break
         return reached
-
-    def _chains_around(self, below: IntArray) -> list[int]:
-        chains = range(len(self.chains))
-        if not self.problem.fixed_tiles:
-            return list(chains)
-        return [chain for chain in chains if not self._is_empty(chain, below)]
-
-    def _is_empty(self, chain: int, below: IntArray) -> bool:
-        """Whether the user's fixed tiles leave nothing for some dim."""
-        return any(
-            self.options(chain, dim, int(extent)).shape[1] == 0
-            for dim, row in enumerate(below)
-            for extent in np.unique(row)
-        )
 
 
 class _ChainWalk:

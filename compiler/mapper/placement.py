@@ -178,7 +178,6 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
         whole = below * -(-size // below) if is_outermost else below
         return np.full((num_sites + 1, 1), float(max(whole, below)))
     groups = _groups(problem, chain, dim)
-    levels = [-1, *(point.level for point in chain.points)]
     options: list[list[int]] = [[]]  # extents per group, outermost first; built from the innermost
     for position in range(len(groups) - 1, -1, -1):
         sites, (wants_small, wants_big) = groups[position]
@@ -195,9 +194,10 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
                 factors = (1,)
             else:
                 factors = quotients(num_tiles)
-            fixed = {problem.fixed_tiles[key] for site in sites if (key := (levels[site], dim)) in problem.fixed_tiles}
-            if fixed:
-                factors = _fixed_factors(fixed, base, num_tiles)
+            fixed = _fixed_extent(problem, chain, sites[-1], dim)
+            if fixed is not None:
+                factor = -(-fixed // base)
+                factors = (factor,) if min(base * factor, size) == fixed else ()
             grown += [[base * factor, *inner] for factor in factors]
         options = grown
     table = np.ones((num_sites + 1, len(options)))
@@ -216,13 +216,13 @@ def _is_latched(problem: Problem, chain: Chain, site: int, dim: int) -> bool:
     return point.level == problem.latch and dim in problem.tensors[point.tensor].related
 
 
-def _fixed_factors(extents: set[int], base: int, num_tiles: int) -> tuple[int, ...]:
-    """The factor that gives the extent that the user fixed; none where the tiles inside do not divide it."""
-    (extent, *others) = extents
-    if others:
-        return ()
-    factor = min(-(-extent // base), num_tiles)
-    return (factor,) if factor == num_tiles or factor * base == extent else ()
+def _fixed_extent(problem: Problem, chain: Chain, site: int, dim: int) -> int | None:
+    """The extent that the user fixed for the tile at a site, where the dim indexes its tensor."""
+    if site == 0:
+        return None
+    point = chain.points[site - 1]
+    is_related = dim in problem.tensors[point.tensor].related
+    return problem.fixed_tiles.get((point.level, dim)) if is_related else None
 
 
 def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], tuple[bool, bool]]]:
@@ -246,7 +246,9 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
     groups: list[tuple[list[int], list[bool]]] = []
     for site in range(len(chain.points) + 1):
         previous = groups[-1] if groups else None
-        if previous is not None and not (previous[1][1] and small[site]):
+        fixed = None if previous is None else _fixed_extent(problem, chain, previous[0][-1], dim)
+        is_parted = fixed != _fixed_extent(problem, chain, site, dim)
+        if previous is not None and not is_parted and not (previous[1][1] and small[site]):
             previous[0].append(site)
             previous[1][0] = previous[1][0] or small[site]
             previous[1][1] = previous[1][1] or big[site]

@@ -63,7 +63,8 @@ class Constraints:
         keep: (level, tensor) pairs that must be kept.
         stationary: Tensor that alone is kept at the innermost level that can hold it.
         min_utilization: Least share of PEs that must have work, 0 to 1.
-        tiles: (level, dim, extent): the extent that the dim must have in every tile held at that level.
+        tiles: (level, dim, extent): the extent that the dim must have in every tile held at that level whose
+            tensor it indexes.
     """
 
     spatial: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -182,9 +183,12 @@ class Problem:
         wanted += [("level", level, levels) for level, _, _ in fixed.tiles]
         wanted += [("dim", dim, list(self.dims)) for _, dim, _ in fixed.tiles]
         faults = [
-            f"unknown {kind} '{name}'{nearest_hint(name, known)}; there are {', '.join(known)}"
-            for kind, name, known in wanted
-            if name not in known
+            f"unknown {kind} '{name}'{nearest_hint(name, known)}" for kind, name, known in wanted if name not in known
+        ]
+        faults += [
+            f"tensor '{tensor}' cannot bypass {level}, the outermost memory"
+            for level, tensor in sorted(fixed.bypass)
+            if level == levels[0]
         ]
         if not 0 <= fixed.min_utilization <= 1:
             faults.append(f"min_utilization is {fixed.min_utilization}; it lies between 0 and 1")

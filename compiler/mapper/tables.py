@@ -213,12 +213,12 @@ def patterns(problem: Problem) -> list[Pattern]:
 
 
 def _is_stationary(problem: Problem, pattern: Pattern) -> bool:
-    """Whether the innermost segment holds the stationary tensor and no other, where the user names one."""
+    """Whether the innermost memories hold the stationary tensor and no other, where the user names one."""
     wanted = problem.constraints.stationary
     if wanted is None:
         return True
-    segment = max(problem.segment_of)
+    memories = problem.segment_of[: problem.latch]
+    innermost = {level for level, segment in enumerate(memories) if segment == max(memories)}
     return all(
-        any(problem.segment_of[level] == segment for level in pattern.levels[info.idx]) == (info.tensor.name == wanted)
-        for info in problem.tensors
+        bool(innermost & set(pattern.levels[info.idx])) == (info.tensor.name == wanted) for info in problem.tensors
     )
