@@ -139,6 +139,8 @@ class Mapper:
             id(tables),
             tuple(getattr(scorer.prices, n).tobytes() for n in self._price_names()),
             self._arch_key(arch),
+            # Infeasible answers tell the whole capacity, of which prices show half where it is double-buffered.
+            tuple(memory.double_buffered for memory in arch.memories),
         )
         if key not in self._results:
             self._results[key] = self._search(op, arch, resolved, tables, scorer)
@@ -186,7 +188,7 @@ class Mapper:
             # A known mapping may reuse more than the search gives it credit for (see docs/mapper.md).
             outcome = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=search.keep).run()
         if not outcome.best:
-            return explain_infeasible(tables, scorer, op.name, is_complete=outcome.is_complete)
+            return explain_infeasible(tables, arch.memories, op.name, is_complete=outcome.is_complete)
         result = self._result(op, arch, numbers, tables, outcome)
         known.append(_known(op, result.mapping, tables.problem))
         return result
