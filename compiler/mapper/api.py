@@ -16,17 +16,15 @@ from ...models import (
     Fidelity,
     Hierarchy,
     OpEstimate,
-    count,
     estimate_op,
     hierarchy_of,
-    nest_of,
     prices_of,
     resolve,
 )
 from .build import build_mapping
 from .infeasible import explain_infeasible
-from .objective import Objective, Scorer, Traffic, parse_objective
-from .problem import Constraints, FloatArray, Problem
+from .objective import Objective, Scorer, parse_objective
+from .problem import Constraints, Problem
 from .search import Budget, Outcome, Search
 from .tables import Tables
 
@@ -121,7 +119,6 @@ class Mapper:
         self.time_limit_s = time_limit_s
         self._tables: dict[object, Tables] = {}
         self._results: dict[object, MappingResult | Infeasible] = {}
-        self._known: dict[int, list[_Known]] = {}
 
     def map_op(self, op: Op, arch: SpatialArch, *, numbers: ArchNumbers | None = None) -> MappingResult | Infeasible:
         """The best mapping of an op, or why there is none.
@@ -182,16 +179,10 @@ class Mapper:
     ) -> MappingResult | Infeasible:
         deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
         search = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=POOL if self._is_detailed else 1)
-        known = self._known.setdefault(id(tables), [])
-        outcome = search.run(min((mapping.score(scorer) for mapping in known), default=np.inf))
-        if known and not outcome.best:
-            # A known mapping may reuse more than the search gives it credit for (see docs/mapper.md).
-            outcome = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=search.keep).run()
+        outcome = search.run()
         if not outcome.best:
             return explain_infeasible(tables, arch.memories, op.name, is_complete=outcome.is_complete)
-        result = self._result(op, arch, numbers, tables, outcome)
-        known.append(_known(op, result.mapping, tables.problem))
-        return result
+        return self._result(op, arch, numbers, tables, outcome)
 
     def _result(
         self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, outcome: Outcome
@@ -219,35 +210,6 @@ class Mapper:
             space_size=outcome.num_covered,
             gap=0.0 if is_proved else score / outcome.bound - 1,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """A mapping found before, in the counts that price it on any architecture of its shape."""
-
-    traffic: Traffic
-    need_bytes: tuple[float, ...]
-
-    def score(self, scorer: Scorer) -> float:
-        """Its score on an architecture; infinite where it does not fit."""
-        capacities = scorer.prices.capacity_bytes[:, 0]
-        if any(need > room for need, room in zip(self.need_bytes, capacities, strict=False)):
-            return np.inf
-        return float(scorer.score(self.traffic))
-
-
-def _known(op: Op, mapping: Mapping, problem: Problem) -> _Known:
-    nest, tiles = nest_of(op, mapping, problem.memories)
-    counts = count(nest, tiles, problem.convention)
-
-    def summed(table: Sequence[Sequence[FloatArray]]) -> list[float]:
-        return [float(sum(cell[0] for cell in row)) for row in table]
-
-    latch = [0.0] if problem.latch is not None else []
-    read, write = [*summed(counts.read_bytes), *latch], [*summed(counts.write_bytes), *latch]
-    instances = [*(float(x[0]) for x in counts.instances[:-1]), *([1.0] if latch else [])]
-    traffic = Traffic(list(read), list(write), list(instances), float(counts.steps[0]))
-    return _Known(traffic=traffic, need_bytes=tuple(summed(counts.tile_bytes)))
 
 
 def map_op(

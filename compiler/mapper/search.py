@@ -31,8 +31,6 @@ FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
 FIRST_OUTER, MOST_OUTER = 2, 512
 """Candidates whose outer tilings are enumerated together."""
-SLACK = 1 + 1e-9
-"""Scores closer than this count as equal: sums of the same terms in another order differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,54 +138,28 @@ class Search:
         self.keep = keep
         self.outcome = Outcome()
         self.limit = np.inf
-        self.is_settling = False
         num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
         self.least_units = self.problem.constraints.min_utilization * float(num_units)
         self._floors: dict[int, Floor | None] = {}
 
-    def run(self, seed: float = np.inf) -> Outcome:
-        """Runs to the end, or to the budget's.
-
-        Args:
-            seed: A score that is known to be reached; it only saves work.
-        """
+    def run(self) -> Outcome:
+        """Runs to the end, or to the budget's."""
         tables, outcome = self.tables, self.outcome
-        # So that the mapping that reaches the seed is found again.
-        self.limit = seed * SLACK if self.keep == 1 else np.inf
         outcome.num_covered += len(tables.patterns) * tables.spread.num
         first = [float(np.min(self._bounds(pattern, self._compulsory(pattern)))) for pattern in tables.patterns]
-        order = sorted(range(len(first)), key=lambda k: (first[k], k))
         # First a look at the most promising part of every pattern: a good limit makes all bounds bite.
         opened: dict[int, _Open] = {}
-        for k in order:
+        for k in sorted(range(len(first)), key=lambda k: (first[k], k)):
             found = self._open(tables.patterns[k]) if first[k] < self.limit else None
             if found is not None:
                 opened[k] = found
-                if seed == np.inf:
-                    self._dive(found)
+                self._dive(found)
         open_bound = np.inf
         for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
             open_bound = min(open_bound, self._search_pattern(opened[k]))
         outcome.is_complete = outcome.is_complete and tables.is_spread_complete
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
-        if self.keep == 1 and outcome.best:
-            self._settle(first)
         return outcome
-
-    def _settle(self, first: Sequence[float]) -> None:
-        """Replaces the best candidate by the first of its equals in a fixed order.
-
-        Which of several equally good mappings is met first depends on the seed; what is returned must not.
-        """
-        self.limit = self.outcome.best[0].score * SLACK
-        self.is_settling = True
-        self.outcome.best = []
-        for k, pattern in enumerate(self.tables.patterns):
-            found = self._open(pattern) if first[k] < self.limit else None
-            if found is not None:
-                self._search_rows(found.pattern, np.sort(found.rows), found.menu, found.outer)
-            if self.outcome.best:
-                return
 
     def _bounds(self, pattern: Pattern, outer: Floor) -> FloatArray:
         """Per group of spreads a bound on the score under a pattern."""
@@ -278,7 +250,7 @@ class Search:
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         if not menu.num:
             return None
-        self.outcome.num_covered += 0 if self.is_settling else self.tables.spread.num * menu.num
+        self.outcome.num_covered += self.tables.spread.num * menu.num
         groups = np.flatnonzero(self._coarse(pattern, menu, outer, None) < self.limit)
         if not len(groups):
             return None
@@ -347,14 +319,13 @@ class Search:
         scores = tighter.reshape(-1)
         num, cells = FIRST_PAIRS, FIRST_CELLS
         while len(left):
-            if len(left) > num and not self.is_settling:
+            if len(left) > num:
                 left = left[np.argpartition(scores[left], num)]
             batch, left = left[:num], left[num:]
-            if not self.is_settling:
-                batch = batch[np.argsort(scores[batch], kind="stable")]
+            batch = batch[np.argsort(scores[batch], kind="stable")]
             r_idx, classes = np.divmod(batch, tighter.shape[1])
             open_bound = self._search_batch(pattern, rows[r_idx], classes, scores[batch], menu, outer, cells)
-            if open_bound < np.inf or (self.is_settling and self.outcome.best):
+            if open_bound < np.inf:
                 return open_bound
             left = left[scores[left] < self.limit]
             num, cells = num * 8, MOST_CELLS
@@ -373,8 +344,8 @@ class Search:
         """Searches some (spread, class of tilings), best bound first, a limited number of tilings at a time."""
         ends = np.cumsum(menu.class_sizes[classes])
         low = 0
-        while low < len(rows) and (scores[low] < self.limit or self.is_settling):
-            if self.budget.is_spent and not self.is_settling:
+        while low < len(rows) and scores[low] < self.limit:
+            if self.budget.is_spent:
                 self.outcome.is_complete = False
                 return float(scores[low])
             done = ends[low - 1] if low else 0
@@ -382,8 +353,6 @@ class Search:
             left = self._search_pairs(pattern, rows[low:high], classes[low:high], menu, outer)
             if left < np.inf:
                 return min(left, float(scores[low]))
-            if self.is_settling and self.outcome.best:
-                return np.inf
             low, cells = high, min(cells * 4, MOST_CELLS)
         return np.inf
 
@@ -432,18 +401,13 @@ class Search:
     def _complete(self, pattern: Pattern, found: list[_Found]) -> float:
         """Adds the best outer tiling to each candidate, most promising first; returns the least bound left open."""
         for f in found:
-            if self.budget.is_spent and not self.is_settling:
+            if self.budget.is_spent:
                 self.outcome.is_complete = False
                 return float(min(f.scores.min() for f in found))
             which = np.flatnonzero(f.scores < self.limit)
             which = self._reaching(pattern, f, which, is_exact=False)
             which = self._reaching(pattern, f, which, is_exact=True)
-            if self.is_settling:
-                self._first_of(pattern, f, which)
-                if self.outcome.best:
-                    break
-            else:
-                self._finish_all(pattern, f, which)
+            self._finish_all(pattern, f, which)
         return np.inf
 
     def _reaching(self, pattern: Pattern, found: _Found, which: IntArray, *, is_exact: bool) -> IntArray:
@@ -502,20 +466,6 @@ class Search:
     def _charge(self, segment: OuterSegment) -> None:
         self.budget.tilings -= segment.num_evaluated
         segment.num_evaluated = 0
-
-    def _first_of(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
-        """Completes the first candidate that reaches the limit; batches without one are passed over at once."""
-        limit = self.limit
-        for low in range(0, len(which), MOST_OUTER):
-            batch = which[low : low + MOST_OUTER]
-            self._finish(pattern, found, batch)
-            if not self.outcome.best:
-                continue
-            for at in batch:
-                self.outcome.best, self.limit = [], limit
-                self._finish(pattern, found, np.array([at]))
-                if self.outcome.best:
-                    return
 
     def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
         """Finds the best outer tiling for some candidates of one option."""
