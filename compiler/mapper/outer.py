@@ -8,6 +8,7 @@ the way. Many extents below are served at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -65,6 +66,7 @@ class OuterSegment:
     levels: tuple[int, ...]
     is_complete: bool = True
     num_evaluated: int = 0
+    _num_tilings: int = 0
     _options: dict[tuple[int, int, int], FloatArray] = field(default_factory=dict[tuple[int, int, int], FloatArray])
 
     def options(self, chain: int, dim: int, below: int) -> FloatArray:
@@ -77,6 +79,18 @@ class OuterSegment:
                 table = np.full((len(table), 1), np.nan)
             self._options[key] = table[:, np.lexsort(table[::-1])]
         return self._options[key]
+
+    @property
+    def num_tilings(self) -> int:
+        """The most outer tilings that a chain has around any inner tiling, up to a small factor."""
+        if self._num_tilings == 0:
+            counts = [
+                sorted(self.options(chain, dim, 1).shape[1] for dim in range(len(self.problem.sizes)))
+                for chain in range(len(self.chains))
+            ]
+            # The dim with the most options is mostly chosen by capacity.
+            self._num_tilings = max((math.prod(some[:-1]) for some in counts), default=1)
+        return self._num_tilings
 
     def best(self, below: IntArray, capacities: Sequence[float], score: Score, limit: float) -> OuterChoice | None:
         """The outer tiling with the least score below `limit`, the first of equals; None when there is none.

@@ -30,6 +30,7 @@ FIRST_PAIRS = 500
 FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
 FIRST_OUTER, MOST_OUTER = 2, 512
+MOST_OUTER_TILINGS = 400_000
 """Candidates whose outer tilings are enumerated together."""
 
 
@@ -433,8 +434,13 @@ class Search:
         reached = np.zeros(len(starts), dtype=bool)
         segment = self.tables.outer(pattern)
         ascending = np.argsort(lowest, kind="stable")
-        for low in range(0, len(starts), MOST_OUTER):
-            batch = ascending[low : low + MOST_OUTER]
+        step = self._at_once(segment)
+        for low in range(0, len(starts), step):
+            if self.budget.is_spent:
+                # What was not looked at stays possible.
+                reached[ascending[low:]] = True
+                break
+            batch = ascending[low : low + step]
             batch = batch[lowest[batch] < self.limit]
             if not len(batch):
                 break
@@ -461,7 +467,13 @@ class Search:
             if not len(batch):
                 return
             self._finish(pattern, found, batch)
-            low, step = low + step, min(step * 2, MOST_OUTER) if self.keep == 1 else 1
+            most = self._at_once(self.tables.outer(pattern)) if self.keep == 1 else 1
+            low, step = low + step, min(step * 2, most)
+
+    @staticmethod
+    def _at_once(segment: OuterSegment) -> int:
+        """Inner tilings whose outer tilings are enumerated together: few where each has many."""
+        return max(1, min(MOST_OUTER, MOST_OUTER_TILINGS // segment.num_tilings))
 
     def _charge(self, segment: OuterSegment) -> None:
         self.budget.tilings -= segment.num_evaluated
