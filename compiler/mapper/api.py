@@ -22,10 +22,11 @@ from ...models import (
     resolve,
 )
 from .build import build_mapping
+from .candidates import Budget, Outcome
 from .infeasible import explain_infeasible
 from .objective import Objective, Scorer, parse_objective
 from .problem import Constraints, Problem
-from .search import Budget, Outcome, Search
+from .search import Search
 from .tables import Tables
 
 DEFAULT_BUDGET = 1_000_000

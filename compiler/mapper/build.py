@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ...archdsl import Keep, Mapping, MappingNode, Spatial, Temporal
 from ...models import AxisInfo
+from .candidates import Candidate
 from .placement import Chain
 from .problem import Problem
-from .search import Candidate
 from .spatial import SpreadTable
 
 

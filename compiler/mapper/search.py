@@ -9,18 +9,18 @@ architectures of one shape are searched for little more than the price of one.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from .candidates import Budget, Candidate, Choice, Outcome
 from .inner import Frame, Pattern, inner_traffic, make_frame
 from .menu import Floor, Menu, column_of, kept_traffic, neutral_traffic, num_of, relaxed_bounds, rows_of
 from .objective import Scorer, Traffic, parse_objective
 from .outer import OuterSegment
-from .placement import Chain, Tilings
+from .placement import Tilings
 from .problem import FloatArray, IntArray
 from .tables import Tables
 
@@ -30,71 +30,9 @@ FIRST_PAIRS = 500
 FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
 FIRST_OUTER, MOST_OUTER = 2, 512
-MOST_OUTER_TILINGS = 400_000
 """Candidates whose outer tilings are enumerated together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One tiling of a segment: extents around it and at every holder, per dim, in multiples of what lies below."""
-
-    chain: Chain
-    top: tuple[int, ...]
-    at: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One complete mapping in the search's terms.
-
-    Attributes:
-        pattern: Which levels keep which tensors.
-        row: Row of the spread table.
-        inner: Tilings of segments 1, 2, ...
-        outer: Tiling of the outermost segment, in elements.
-        score: The objective's value.
-    """
-
-    pattern: Pattern
-    row: int
-    inner: tuple[Choice, ...]
-    outer: Choice
-    score: float
-
-
-@dataclass(slots=True)
-class Budget:
-    """How much a search may do.
-
-    Attributes:
-        tilings: Inner and outer tilings that may still be evaluated.
-        deadline: `time.perf_counter()` at which to stop.
-    """
-
-    tilings: float = np.inf
-    deadline: float = np.inf
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether the search must end."""
-        return self.tilings <= 0 or (self.deadline < np.inf and time.perf_counter() > self.deadline)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a search found.
-
-    Attributes:
-        best: The best candidates, best first; empty when nothing fits.
-        bound: No mapping of the space scores below it.
-        is_complete: Whether the whole space was covered.
-        num_covered: Inner tilings covered, those ruled out by bounds included.
-    """
-
-    best: list[Candidate] = field(default_factory=list[Candidate])
-    bound: float = np.inf
-    is_complete: bool = True
-    num_covered: int = 0
+MOST_OUTER_TILINGS = 400_000
+"""Outer tilings of all these candidates together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +209,9 @@ class Search:
         num_levels = len(self.problem.hierarchy.levels)
         if rows is None:
             every = np.arange(len(tables.group_steps))
-            instances = [x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances]
+            instances: list[FloatArray | float] = [
+                x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances
+            ]
             steps = tables.group_steps[:, None]
             total = Traffic([0.0] * num_levels, [0.0] * num_levels, instances, steps)
         else:
@@ -364,7 +304,7 @@ class Search:
         rows, classes = rows[fit], classes[fit]
         if not len(rows):
             return np.inf
-        columns = np.concatenate([menu.members[c] for c in classes])
+        columns = np.concatenate([menu.members[int(c)] for c in classes])
         rows = np.repeat(rows, menu.class_sizes[classes])
         self.budget.tilings -= len(rows)
         found: list[_Found] = []
