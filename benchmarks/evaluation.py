@@ -42,9 +42,7 @@ def main() -> int:
 def _arch(size: int, num_levels: int) -> SpatialArch:
     """`ref16` with another array; a fourth level is one more register file inside it."""
     tree = load_tree("ref16")
-    arch = arch_from_tree(
-        tree, {"hierarchy.pe_array.axes.rows.size": size, "hierarchy.pe_array.axes.cols.size": size}
-    )
+    arch = arch_from_tree(tree, {"hierarchy.pe_array.axes.rows.size": size, "hierarchy.pe_array.axes.cols.size": size})
     assert isinstance(arch, SpatialArch)
     if num_levels == 3:
         return arch
