@@ -57,8 +57,8 @@ class OuterSegment:
         problem: The problem.
         chains: Orders of the holders.
         levels: Levels of the segment that hold tiles.
-        is_complete: False once tilings were dropped to respect a limit.
-        num_evaluated: Tilings evaluated so far.
+        is_complete: False once tilings were dropped to respect a limit; whoever takes note sets it back.
+        num_evaluated: Tilings evaluated since it was last set back.
     """
 
     problem: Problem

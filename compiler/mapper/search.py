@@ -158,6 +158,7 @@ class Search:
         segment = self.tables.outer(pattern)
         if id(segment) not in self._floors:
             self._floors[id(segment)] = self._floor(segment)
+            self._charge(segment)
         return self._floors[id(segment)]
 
     def _floor(self, segment: OuterSegment) -> Floor | None:
@@ -416,8 +417,10 @@ class Search:
         return max(1, min(MOST_OUTER, MOST_OUTER_TILINGS // segment.num_tilings))
 
     def _charge(self, segment: OuterSegment) -> None:
+        """Takes note of what a segment did, so that nothing of it is left to the next search that shares it."""
         self.budget.tilings -= segment.num_evaluated
-        segment.num_evaluated = 0
+        self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
+        segment.num_evaluated, segment.is_complete = 0, True
 
     def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
         """Finds the best outer tiling for some candidates of one option."""
@@ -429,7 +432,6 @@ class Search:
 
         choice = segment.best(found.below[:, which], self.capacities, score, self.limit)
         self._charge(segment)
-        self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
         if choice is None:
             return
         chosen = int(which[choice.inner])
