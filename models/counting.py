@@ -417,7 +417,7 @@ def returned_sums(
     back = arrivals - starts
     is_one = convention.partial_sum_refills == "one"
     if not convention.first_accumulation_reads:
-        return back, groups - starts if is_one else filled - starts * (filled / arrivals)
+        return back, groups - starts if is_one else filled - starts * filled / arrivals
     is_partial = arrivals > elements
     return np.where(is_partial, arrivals, 0.0), np.where(is_partial, groups if is_one else filled, 0.0)
 

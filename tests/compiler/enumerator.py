@@ -443,9 +443,23 @@ def outlives_outer_tiles(walker: Enumerator, steps: Sequence[Step]) -> bool:
 
 
 def find_optima(
-    op: Op, arch: SpatialArch, convention: str = "tileloom", *, is_nested: bool = True, most: int = 1_000_000
+    op: Op,
+    arch: SpatialArch,
+    convention: str = "tileloom",
+    *,
+    is_nested: bool = True,
+    is_searched: bool = True,
+    most: int = 1_000_000,
 ) -> dict[Objective, Optimum]:
     """The best of all mappings under every objective; empty when no mapping fits.
+
+    Args:
+        op: The op.
+        arch: The architecture.
+        convention: Name of the counting convention.
+        is_nested: See `Enumerator`.
+        is_searched: Whether mappings that the mapper says it does not search are left out.
+        most: See `Enumerator`.
 
     Raises:
         TooManyMappingsError: There are more than `most`.
@@ -456,7 +470,7 @@ def find_optima(
     )
     evaluator = _Evaluator(walker, rules)
     for steps in walker.walk():
-        if not outlives_outer_tiles(walker, steps):
+        if not (is_searched and outlives_outer_tiles(walker, steps)):
             evaluator.add(steps)
     if not evaluator.nests:
         return {}

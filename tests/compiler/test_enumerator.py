@@ -60,10 +60,10 @@ def test_optimum_has_the_value_that_the_estimate_gives() -> None:
 
 def test_no_random_mapping_of_the_space_beats_the_optimum() -> None:
     num_tried = 0
-    for problem in small_problems(25, most=1200):
-        optima = find_optima(problem.op, problem.arch, problem.convention, is_nested=False)
+    for problem in small_problems(12, most=800):
+        optima = find_optima(problem.op, problem.arch, problem.convention, is_nested=False, is_searched=False)
         rng = Random(1)
-        for _ in range(60):
+        for _ in range(100):
             mapping = random_mapping(rng, problem.op, problem.arch, is_ragged_inside=False)
             if check_mapping(mapping, problem.op, problem.arch):
                 continue
@@ -71,7 +71,7 @@ def test_no_random_mapping_of_the_space_beats_the_optimum() -> None:
             estimate = estimate_op(problem.op, mapping, problem.arch, convention=problem.convention)
             for objective in OBJECTIVES:
                 assert value_of(estimate, objective) >= optima[objective].value * (1 - 1e-12), mapping
-    assert num_tried > 500
+    assert num_tried > 400
 
 
 def test_random_legal_mappings_of_large_ops_are_legal() -> None:

@@ -10,90 +10,112 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileloom.archdsl import Infeasible, Op, SpatialArch, load_arch
+from tileloom.archdsl import Infeasible, SpatialArch, load_arch
 from tileloom.compiler import MappingResult, map_op
 from tileloom.models import estimate_op
 
 from ..random_cases import conv, gemm, transposed_conv
 from .enumerator import Objective, find_optima
 from .random_legal import random_legal_mapping
-from .small_cases import OBJECTIVES, random_problem, small_seeds, value_of
+from .small_cases import OBJECTIVES, random_problem, value_of
 
-NUM_PROBLEMS = 100
-MOST_MAPPINGS = 1200
-"""Problems with more mappings take too long to enumerate here; 60,000 were enumerated when this was written."""
-NUM_RANDOM = 40
+SEEDS = (
+    9, 10, 11, 19, 20, 25, 26, 31, 35, 37, 40, 45, 46, 56, 58, 59, 60, 63, 68, 77, 85, 92, 95, 97, 103, 104, 107, 108,
+    112, 114, 118, 125, 131, 134, 137, 142, 147, 148, 151, 152, 155, 159, 161, 163, 164, 166, 168, 172, 173, 174, 175,
+    180, 185, 193, 200, 204, 208, 210, 215, 216, 218, 220, 221, 226, 228, 233, 234, 240, 244, 246, 247, 248, 252, 257,
+    265, 267, 271, 281, 283, 288, 290, 299, 313, 315, 319, 322, 323, 324, 325, 326, 329, 331, 333, 338, 341, 350, 358,
+    360, 380, 383,
+)  # fmt: skip
+"""The first 100 problems with 50 to 1,500 mappings: `small_seeds(100, 1500, 50)`."""
+MISSED = {
+    225: "one ragged dim over two axes with more places than pieces",
+    2124: "an operand latch below a fan-out",
+    2133: "the same below two axes without multicast",
+}
+"""Larger problems of whose optimum the mapper once fell short, with what is special about them."""
+
+
+def assert_optimal(seed: int, objectives: tuple[Objective, ...]) -> None:
+    """The mapper proves the enumerator's optimum of one problem under each objective."""
+    problem = random_problem(Random(seed))
+    optima = find_optima(problem.op, problem.arch, problem.convention)
+    for objective in objectives:
+        found = map_op(problem.op, problem.arch, objective, convention=problem.convention)
+        if not optima:
+            assert isinstance(found, Infeasible), f"seed {seed}: nothing fits, and the mapper found {found}"
+            continue
+        best = optima[objective]
+        where = f"seed {seed}, {objective}, {problem.convention}: enumerator {best.value} by {best.mapping}"
+        assert isinstance(found, MappingResult), f"{where}; mapper: {found}"
+        value = value_of(found.estimate, objective)
+        assert math.isclose(value, best.value, rel_tol=1e-9), f"{where}; mapper: {value} by {found.mapping}"
+        assert found.proved_optimal, f"{where}; mapper: found, and not proved"
 
 
 @pytest.mark.parametrize("part", range(10))
 def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
-    for seed in small_seeds(NUM_PROBLEMS, MOST_MAPPINGS)[part::10]:
-        problem = random_problem(Random(seed))
-        optima = find_optima(problem.op, problem.arch, problem.convention)
-        for objective in OBJECTIVES:
-            found = map_op(problem.op, problem.arch, objective, convention=problem.convention)
-            if not optima:
-                assert isinstance(found, Infeasible), f"seed {seed}: nothing fits, and the mapper found {found}"
-                continue
-            best = optima[objective]
-            where = f"seed {seed}, {objective}, {problem.convention}: enumerator {best.value} by {best.mapping}"
-            assert isinstance(found, MappingResult), f"{where}: mapper says {found}"
-            value = value_of(found.estimate, objective)
-            assert math.isclose(value, best.value, rel_tol=1e-9), f"{where}, mapper {value} by {found.mapping}"
-            assert found.proved_optimal, f"{where}: found, and not proved"
+    for idx in range(part, len(SEEDS), 10):
+        # Two objectives each in turn, and all four for the first of every part.
+        assert_optimal(SEEDS[idx], OBJECTIVES if idx == part else OBJECTIVES[idx // 10 % 2 :: 2])
+
+
+NOT_SEARCHED = pytest.mark.xfail(
+    reason="spatial factors of one dim over two axes whose product exceeds it", strict=True
+)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=NOT_SEARCHED if seed == 225 else ()) for seed in MISSED])
+def test_mapper_finds_optima_that_it_once_missed(seed: int) -> None:
+    assert_optimal(seed, OBJECTIVES)
 
 
 LARGE_OPS = {
     "gemm": gemm(512, 384, 100),
     "tall gemm": gemm(1000, 7, 64),
     "batched gemm": gemm(64, 64, 32, b=12),
-    "conv": conv({"K": 64, "C": 48, "OY": 28, "OX": 28, "FY": 3, "FX": 3}),
-    "strided conv": conv({"K": 64, "C": 3, "OY": 56, "OX": 56, "FY": 7, "FX": 7}, stride=(2, 2)),
-    "dilated conv": conv({"K": 32, "C": 32, "OY": 15, "OX": 15, "FY": 3, "FX": 3}, dilation=(2, 2)),
+    "conv": conv({"K": 32, "C": 16, "OY": 14, "OX": 14, "FY": 3, "FX": 3}),
+    "strided conv": conv({"K": 32, "C": 3, "OY": 28, "OX": 28, "FY": 7, "FX": 7}, stride=(2, 2)),
+    "dilated conv": conv({"K": 16, "C": 32, "OY": 15, "OX": 15, "FY": 3, "FX": 3}, dilation=(2, 2)),
     "depthwise conv": conv({"G": 96, "OY": 14, "OX": 14, "FY": 3, "FX": 3}),
     "transposed conv": transposed_conv({"K": 32, "C": 64, "IX": 28, "FX": 4}),
 }
-ARCHS = ("ref16", "small ref16", "wide ref16")
+ARCHS: dict[str, dict[str, object]] = {
+    "ref16": {},
+    "small ref16": {
+        "hierarchy.scratchpad.capacity": "32 KiB",
+        "hierarchy.pe_array.axes.rows.size": 8,
+        "hierarchy.pe_array.axes.cols.multicast": False,
+    },
+    "thin ref16": {"hierarchy.pe_array.axes.rows.size": 3, "hierarchy.pe_array.axes.cols.size": 40},
+}
+NUM_PROBLEMS = 14
+NUM_RANDOM = 50
 
 
 @lru_cache
-def ref16(name: str) -> SpatialArch:
-    """`ref16` and two relatives: a tight scratchpad with a larger register, and a long thin array."""
-    overrides: dict[str, dict[str, object]] = {
-        "ref16": {},
-        "small ref16": {"hierarchy.scratchpad.capacity": "4 KiB", "hierarchy.register.capacity": "16 B"},
-        "wide ref16": {"hierarchy.pe_array.axes.rows.size": 3, "hierarchy.pe_array.axes.cols.size": 40},
-    }
-    arch = load_arch("ref16", overrides[name])
+def mapped(op_name: str, arch_name: str, objective: Objective) -> tuple[SpatialArch, MappingResult]:
+    """A variant of `ref16` and what the mapper found on it, once per problem."""
+    arch = load_arch("ref16", ARCHS[arch_name])
     assert isinstance(arch, SpatialArch)
-    return arch
-
-
-@lru_cache
-def mapped(op_name: str, arch_name: str, objective: Objective) -> MappingResult:
-    """What the mapper found, once per problem."""
-    found = map_op(LARGE_OPS[op_name], ref16(arch_name), objective)
+    found = map_op(LARGE_OPS[op_name], arch, objective)
     assert isinstance(found, MappingResult)
-    return found
+    return arch, found
 
 
-def beats_mapper(op: Op, arch: SpatialArch, seed: int, found: dict[Objective, MappingResult]) -> list[str]:
-    """Objectives under which one random legal mapping is better than what the mapper found."""
-    mapping = random_legal_mapping(Random(seed), op, arch)
-    estimate = estimate_op(op, mapping, arch)
-    return [
-        f"{objective}: {value_of(estimate, objective)} by {mapping}, mapper {value_of(result.estimate, objective)}"
-        for objective, result in found.items()
-        if value_of(estimate, objective) < value_of(result.estimate, objective) * (1 - 1e-9)
-    ]
-
-
-@settings(max_examples=NUM_RANDOM, deadline=None)
-@given(op_name=st.sampled_from(sorted(LARGE_OPS)), arch_name=st.sampled_from(ARCHS), seed=st.integers(0, 10**6))
-def test_mapper_is_never_worse_than_random_legal_mappings(op_name: str, arch_name: str, seed: int) -> None:
-    found: dict[Objective, MappingResult] = {
-        objective: mapped(op_name, arch_name, objective) for objective in OBJECTIVES
-    }
-    for variant in range(25):
-        better = beats_mapper(LARGE_OPS[op_name], ref16(arch_name), seed + variant, found)
-        assert not better, better
+@settings(max_examples=NUM_PROBLEMS, deadline=None)
+@given(
+    op_name=st.sampled_from(sorted(LARGE_OPS)),
+    arch_name=st.sampled_from(sorted(ARCHS)),
+    objective=st.sampled_from(OBJECTIVES),
+    seed=st.integers(0, 10**6),
+)
+def test_mapper_is_never_worse_than_random_legal_mappings(
+    op_name: str, arch_name: str, objective: Objective, seed: int
+) -> None:
+    op = LARGE_OPS[op_name]
+    arch, found = mapped(op_name, arch_name, objective)
+    limit = value_of(found.estimate, objective) * (1 - 1e-9)
+    for variant in range(NUM_RANDOM):
+        mapping = random_legal_mapping(Random(seed + variant), op, arch)
+        value = value_of(estimate_op(op, mapping, arch), objective)
+        assert value >= limit, f"{value} by {mapping}; mapper: {limit} by {found.mapping}"
