@@ -67,14 +67,34 @@ def modelled(case: Case, convention: Convention) -> tuple[Counts, Actions]:
     return counts, found
 
 
+def has_even_groups(counts: SimCounts) -> bool:
+    """Whether returning sums are spread evenly over their reduction groups at every holder.
+
+    With `partial_sum_refills: every` the model takes the average group, as the tools do, which is no
+    count where ragged groups differ in size or where an axis does not reduce.
+    """
+    starts = counts.outputs["every"][0].distinct
+    for moves in counts.outputs["every"][:-1]:
+        if (moves.drained - moves.sent) * moves.arrived != starts * moves.drained:
+            return False
+        starts = moves.drained - moves.sent
+    return True
+
+
+def without_output(case: Case, actions: Actions) -> Actions:
+    """Actions of inputs and weights alone."""
+    return {key: moved for key, moved in actions.items() if key[1] != case.op.output.name}
+
+
 def assert_agrees(case: Case, conventions: Iterable[Convention] = EVERY_CONVENTION) -> None:
     """Model and simulator agree on bytes under all these conventions, on steps and on tile bytes."""
     expected = simulate(case.op, case.mapping, axis_rules(case.arch))
     for convention in conventions:
-        if convention.partial_sum_refills == "every":
-            continue  # spreads returning sums evenly over their groups, as the tools do: held to them in test_peers.py
         counts, actions = modelled(case, convention)
-        assert actions == simulated(expected, case, convention), f"{convention}: {case.mapping}"
+        wanted = simulated(expected, case, convention)
+        if convention.partial_sum_refills == "every" and not has_even_groups(expected):
+            actions, wanted = (without_output(case, found) for found in (actions, wanted))
+        assert actions == wanted, f"{convention}: {case.mapping}"
         assert counts.steps[0] == expected.steps
         assert all(moved[0] >= 0 and moved[1] >= 0 for moved in actions.values())
     counts, _ = modelled(case, CONVENTIONS["tileloom"])
@@ -90,6 +110,13 @@ def test_model_counts_what_the_simulator_counts(first_seed: int) -> None:
         assert_agrees(
             random_case(Random(seed)), [*CONVENTIONS.values(), EVERY_CONVENTION[seed % len(EVERY_CONVENTION)]]
         )
+
+
+def test_nearly_all_cases_have_even_groups() -> None:
+    # Elsewhere the output is left out of the comparison under two switches of sixteen.
+    cases_seen = [random_case(Random(seed)) for seed in range(200)]
+    even = [has_even_groups(simulate(case.op, case.mapping, axis_rules(case.arch))) for case in cases_seen]
+    assert sum(even) >= 190
 
 
 @settings(max_examples=40, deadline=None)
