@@ -22,7 +22,7 @@ from ...models import (
     resolve,
 )
 from .build import build_mapping
-from .candidates import Budget, Outcome
+from .candidates import Budget, Candidate, Outcome
 from .infeasible import explain_infeasible
 from .objective import Objective, Scorer, parse_objective
 from .problem import Constraints, Problem
@@ -32,7 +32,7 @@ from .tables import Tables
 DEFAULT_BUDGET = 1_000_000
 """Tilings evaluated for one op before the search ends with a gap; a count, so that results can be reproduced."""
 POOL = 24
-"""Mappings that are compared under the detailed latency."""
+"""Mappings of each kind that are compared under the detailed latency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +184,26 @@ class Mapper:
         outcome = search.run()
         if not outcome.best:
             return explain_infeasible(tables, arch.memories, op.name, is_complete=outcome.is_complete)
-        return self._result(op, arch, numbers, tables, outcome)
+        candidates = list(outcome.best)
+        if self._is_detailed:
+            # Of mappings with one throughput, those that move little leave few transfers exposed.
+            lean = replace(self.objective, energy=self.objective.energy + self.objective.latency)
+            budget = Budget(self.budget, deadline)
+            candidates += Search(tables, replace(scorer, objective=lean), budget=budget, keep=POOL).run().best
+        return self._result(op, arch, numbers, tables, outcome, candidates)
 
     def _result(
-        self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, outcome: Outcome
+        self,
+        op: Op,
+        arch: SpatialArch,
+        numbers: ArchNumbers,
+        tables: Tables,
+        outcome: Outcome,
+        candidates: Sequence[Candidate],
     ) -> MappingResult:
+        """The candidate whose estimate scores best, the first of equals."""
         best: tuple[float, Mapping, OpEstimate] | None = None
-        for candidate in outcome.best:
+        for candidate in candidates:
             mapping = build_mapping(tables.problem, tables.spread, candidate)
             estimate = estimate_op(
                 op, mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=numbers
