@@ -92,7 +92,8 @@ def assert_agrees(case: Case, conventions: Iterable[Convention] = EVERY_CONVENTI
     for convention in conventions:
         counts, actions = modelled(case, convention)
         wanted = simulated(expected, case, convention)
-        if convention.partial_sum_refills == "every" and not has_even_groups(expected):
+        is_average = convention.partial_sum_refills == "every" and not convention.first_accumulation_reads
+        if is_average and not has_even_groups(expected):
             actions, wanted = (without_output(case, found) for found in (actions, wanted))
         assert actions == wanted, f"{convention}: {case.mapping}"
         assert counts.steps[0] == expected.steps
@@ -113,7 +114,7 @@ def test_model_counts_what_the_simulator_counts(first_seed: int) -> None:
 
 
 def test_nearly_all_cases_have_even_groups() -> None:
-    # Elsewhere the output is left out of the comparison under two switches of sixteen.
+    # In the others the output is left out of the comparison under 4 of the 16 conventions.
     cases_seen = [random_case(Random(seed)) for seed in range(200)]
     even = [has_even_groups(simulate(case.op, case.mapping, axis_rules(case.arch))) for case in cases_seen]
     assert sum(even) >= 190
