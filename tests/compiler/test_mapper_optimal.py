@@ -27,18 +27,23 @@ SEEDS = (
     360, 380, 383,
 )  # fmt: skip
 """The first 100 problems with 50 to 1,500 mappings: `small_seeds(100, 1500, 50)`."""
-MISSED = {
-    225: "one ragged dim over two axes with more places than pieces",
-    2124: "an operand latch below a fan-out",
-    2133: "the same below two axes without multicast",
+SHORT = {
+    (172, 24): "a tile below the fan-outs that outlives a change of the tiles outside them",
+    (2133, 24): "an operand latch that does",
+    (1055, 20): "a ragged loop outside the fan-out that does not refill a level below it",
+    (225, 24): "one dim over two axes with more places than pieces",
+    (1034, 20): "one dim over two axes with more places than pieces",
+    (1054, 20): "a level is kept that is better bypassed, for a transposed convolution on a wide intrinsic",
 }
-"""Larger problems of whose optimum the mapper once fell short, with what is special about them."""
+"""Problems (seed, most MACs) of whose optimum over ALL mappings the mapper falls short, and by what."""
 
 
-def assert_optimal(seed: int, objectives: tuple[Objective, ...]) -> None:
+def assert_optimal(
+    seed: int, objectives: tuple[Objective, ...], *, most_macs: int = 24, is_searched: bool = True
+) -> None:
     """The mapper proves the enumerator's optimum of one problem under each objective."""
-    problem = random_problem(Random(seed))
-    optima = find_optima(problem.op, problem.arch, problem.convention)
+    problem = random_problem(Random(seed), most_macs)
+    optima = find_optima(problem.op, problem.arch, problem.convention, is_searched=is_searched)
     for objective in objectives:
         found = map_op(problem.op, problem.arch, objective, convention=problem.convention)
         if not optima:
@@ -59,14 +64,12 @@ def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
         assert_optimal(SEEDS[idx], OBJECTIVES if idx == part else OBJECTIVES[idx // 10 % 2 :: 2])
 
 
-NOT_SEARCHED = pytest.mark.xfail(
-    reason="spatial factors of one dim over two axes whose product exceeds it", strict=True
+@pytest.mark.parametrize(
+    ("seed", "most_macs"),
+    [pytest.param(*problem, marks=pytest.mark.xfail(reason=reason, strict=True)) for problem, reason in SHORT.items()],
 )
-
-
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=NOT_SEARCHED if seed == 225 else ()) for seed in MISSED])
-def test_mapper_finds_optima_that_it_once_missed(seed: int) -> None:
-    assert_optimal(seed, OBJECTIVES)
+def test_mapper_falls_short_of_the_whole_space(seed: int, most_macs: int) -> None:
+    assert_optimal(seed, OBJECTIVES, most_macs=most_macs, is_searched=False)
 
 
 LARGE_OPS = {

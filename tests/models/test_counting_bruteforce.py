@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from tileloom.archdsl import Keep, Mapping, MappingNode, Op, Spatial, SpatialArch, Temporal
-from tileloom.models import CONVENTIONS, Convention, Counts, count, hierarchy_of, nest_of
+from tileloom.models import CONVENTIONS, Convention, Counts, count, estimate_op, hierarchy_of, nest_of
 
 from ..random_cases import SOURCE, Case, arch_of, conv, gemm, random_case, transposed_conv
 from ..strategies import cases
@@ -144,6 +144,9 @@ def arch(*fanouts_before: str, multicast: bool = True, reduction: bool = True) -
                 "capacity_bytes": None,
                 "read_bandwidth": "unbounded",
                 "write_bandwidth": "unbounded",
+                "read_energy_pj_per_byte": 1.0,
+                "write_energy_pj_per_byte": 1.0,
+                "area_mm2": 0.1,
                 "source": SOURCE,
             }
         )
@@ -165,8 +168,10 @@ def spread(dim: str, tile: int) -> Spatial:
 def check(
     op: Op, on: SpatialArch, nodes: tuple[MappingNode, ...], expected: Actions, convention: str = "tileloom"
 ) -> None:
-    """Model and simulator both give the hand-worked bytes for the (level, tensor) pairs named."""
+    """Estimate, model and simulator all give the hand-worked bytes for the (level, tensor) pairs named."""
     case = Case(op=op, arch=on, mapping=Mapping(nodes=nodes))
+    estimate = estimate_op(op, case.mapping, on, convention=convention).actions
+    assert {key: (estimate[key[0]][key[1]].read, estimate[key[0]][key[1]].write) for key in expected} == expected
     _, model = modelled(case, CONVENTIONS[convention])
     simulator = simulated(simulate(op, case.mapping, axis_rules(on)), case, CONVENTIONS[convention])
     assert {key: model.get(key, (0, 0)) for key in expected} == expected
