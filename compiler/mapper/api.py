@@ -29,7 +29,7 @@ from .problem import Constraints, Problem
 from .search import Search
 from .tables import Tables
 
-DEFAULT_BUDGET = 1_000_000
+DEFAULT_BUDGET = 20_000_000
 """Tilings evaluated for one op before the search ends with a gap; a count, so that results can be reproduced."""
 POOL = 24
 """Mappings of each kind that are compared under the detailed latency."""

@@ -70,7 +70,7 @@ class _Writer:
         for point, slides, extents in zip(chain.points, chain.slides, at, strict=True):
             info = self.problem.tensors[point.tensor]
             self._loops(extents, info.related, slides)
-            if point.level != self.problem.latch:
+            if point.level != self.problem.latch and not point.is_raised:
                 self._keep(self.problem.hierarchy.levels[point.level].name, info.tensor.name)
         self._loops(bottom, frozenset(), ())
 

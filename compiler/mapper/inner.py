@@ -20,9 +20,20 @@ Extents = Sequence[FloatArray | float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Which levels keep which tensors: per tensor its levels, outermost first, the first being level 0."""
+    """Which levels keep which tensors.
+
+    Attributes:
+        levels: Per tensor its levels, outermost first, the first being level 0.
+        raised: The tensor whose outermost holder below the fan-outs outlives changes of tiles outside them.
+            Its refills are decided by the outermost segment (`outer`), all others' by the inner ones.
+    """
 
     levels: tuple[tuple[int, ...], ...]
+    raised: int | None = None
+
+    def first_inner(self, problem: Problem, tensor: int) -> int:
+        """The outermost level below a fan-out that keeps a tensor."""
+        return min(level for level in self.levels[tensor] if problem.segment_of[level] > 0)
 
     def parent(self, problem: Problem, tensor: int, segment: int) -> int:
         """The innermost level that keeps a tensor in `segment` or outside it."""
@@ -201,7 +212,10 @@ def inner_traffic(
             site = sites[info.idx, level]
             limited = [np.minimum(e, s) for e, s in zip(site.extents, problem.sizes, strict=True)]
             used[level] = used.get(level, 0.0) + footprint(info, limited)
-            starts = charge(problem, info, frame, site, parent, level, starts, read, write)
+            if info.idx == pattern.raised and problem.segment_of[parent] == 0:
+                starts = 0.0
+            else:
+                starts = charge(problem, info, frame, site, parent, level, starts, read, write)
             parent = level
         charge(problem, info, frame, compute, parent, None, starts, read, write)
     steps = _steps(problem, frame) if with_steps else 0.0
@@ -245,6 +259,51 @@ def charge(
         drained = amount if problem.convention.final_drain_is_read else amount - info.elements
         read[child] = read[child] + drained * scale
     return amount - sent
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What the outermost segment needs to know of a raised holder, over inner tilings.
+
+    Attributes:
+        is_possible: Whether no temporal loop between it and the outermost segment goes over a dim that indexes its
+            tensor.
+        keys: [dims, numbers]: per dim the extent of its tile, and per fan-out above it, innermost first, the
+            extent around the segment and the factors on all axes and on those that share.
+        scale: See `walk.Inner.scale`.
+    """
+
+    is_possible: npt.NDArray[np.bool_] | bool
+    keys: list[list[FloatArray | float]]
+    scale: list[FloatArray | float]
+
+
+def raised_holder(problem: Problem, pattern: Pattern, frame: Frame, chains: Sequence[Tilings], tensor: int) -> Raised:
+    """Describes the outermost holder below the fan-outs of a tensor."""
+    info = problem.tensors[tensor]
+    site = _sites(problem, frame, chains)[tensor, pattern.first_inner(problem, tensor)]
+    is_possible: npt.NDArray[np.bool_] | bool = True
+    firsts: FloatArray | float = info.elements
+    keys: list[list[FloatArray | float]] = []
+    for dim in range(len(problem.sizes)):
+        numbers: list[FloatArray | float] = [site.extents[dim]]
+        spread: FloatArray | float = 1.0
+        for segment in range(site.segment, 0, -1):
+            factors = frame.spreads[segment - 1]
+            shared = factors.reduction[dim] if info.is_output else factors.multicast[dim]
+            numbers += [frame.tops[segment][dim], factors.every[dim], shared]
+            spread = spread * factors.every[dim]
+        keys.append(numbers)
+        if dim in info.related:
+            is_possible = is_possible & (frame.bottoms[0][dim] == site.extents[dim] * spread)
+        elif dim in info.unrelated:
+            firsts = firsts * spread
+    beside = _side_by_side(info, frame, site, 0, every_axis=False) if info.sliding else site.extents
+    grouped = _side_by_side(info, frame, site, 0, every_axis=True) if info.sliding else site.extents
+    crossing = site.extents if info.is_output else beside
+    still = Site(site.segment, site.extents)
+    scale = [_windows(problem, info, frame, still, 0, extents) for extents in (site.extents, crossing, grouped)]
+    return Raised(is_possible, keys, [amount * info.element_bytes for amount in (*scale, firsts)])
 
 
 def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tuple[int, int], Site]:

@@ -8,7 +8,7 @@ classes, and most pairs of classes are ruled out before any member is evaluated.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,12 +32,38 @@ class Floor:
     latency_cycles: float
     main_memory_bytes: float
 
+    @staticmethod
+    def least(floors: Sequence[Floor]) -> Floor:
+        """What the cheapest in each respect costs."""
+        return Floor(
+            min(floor.energy_pj for floor in floors),
+            min(floor.latency_cycles for floor in floors),
+            min(floor.main_memory_bytes for floor in floors),
+        )
+
     def score(self, scorer: Scorer, traffic: Traffic) -> FloatArray | float:
         """A bound on the score of any mapping that moves `traffic` besides."""
         energy, latency, main_bytes = scorer.parts(traffic)
         return scorer.objective.score(
             energy + self.energy_pj, np.maximum(latency, self.latency_cycles), main_bytes + self.main_memory_bytes
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerChain:
+    """One tensor's way from the memories outside the fan-outs to the compute unit.
+
+    Attributes:
+        tensor: The tensor.
+        parent: Its innermost holder outside the fan-outs.
+        levels: Its holders below them, outermost first.
+        is_raised: Whether the refills of the first of them are left to the outermost segment.
+    """
+
+    tensor: int
+    parent: int
+    levels: tuple[int, ...]
+    is_raised: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +104,17 @@ def dim_classes(problem: Problem) -> list[tuple[int, ...]]:
     return [tuple(dims) for dims in groups.values()]
 
 
-def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
-    """Sorts tilings into classes."""
+def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: tuple[int, int] | None) -> Menu:
+    """Sorts tilings into classes.
+
+    Args:
+        problem: The problem.
+        options: Tilings of the inner segments for each combination of chains.
+        raised: The raised (tensor, level); only tilings that can have it are taken, and the extents around the
+            outermost inner segment matter to the bound.
+    """
+    if raised is not None:
+        options = [some for option in options if num_of(some := _raisable(problem, option, raised))]
     groups = dim_classes(problem)
     starts: list[int] = []
     signatures: list[FloatArray] = []
@@ -114,9 +149,10 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
     blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
     num_windows = 3 * sum(len(problem.tensors[t].sliding) for t, _ in windowed)
     tail = unique[len(unique) - num_windows :]
-    # The extents around the outermost inner segment do not enter the bound; fewer window elements are better.
+    # Else the extents around the outermost inner segment do not enter the bound; fewer window elements are better.
     sign = np.resize([-1.0, 1.0, 1.0], (num_windows, 1))
-    entering = np.concatenate([unique[width if num_segments else 0 : len(unique) - num_windows], tail * sign])
+    first = width if num_segments and raised is None else 0
+    entering = np.concatenate([unique[first : len(unique) - num_windows], tail * sign])
     return Menu(
         options=tuple(options),
         starts=tuple(starts),
@@ -129,6 +165,23 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]]) -> Menu:
         largest=_largest(entering),
         is_complete=all(t.is_complete for option in options for t in option),
     )
+
+
+def _raisable(problem: Problem, option: tuple[Tilings, ...], raised: tuple[int, int]) -> tuple[Tilings, ...]:
+    """Those tilings in which no loop outside a holder, in the inner segments, goes over a dim that indexes its tensor."""
+    tensor, level = raised
+    segment = problem.segment_of[level]
+    good = np.ones(num_of(option), dtype=bool)
+    for dim in problem.tensors[tensor].related:
+        for tiling in option[: segment - 1]:
+            good &= tiling.top[dim] == 1
+        tiling = option[segment - 1]
+        at = next(
+            at for point, at in zip(tiling.chain.points, tiling.at, strict=True) if (point.tensor, point.level) == raised
+        )
+        good &= tiling.top[dim] == at[dim]
+    rows = np.flatnonzero(good)
+    return tuple(rows_of(tiling, rows) for tiling in option)
 
 
 def _windows(problem: Problem, option: tuple[Tilings, ...], point: tuple[int, int]) -> list[FloatArray]:
@@ -179,27 +232,61 @@ def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
     return total
 
 
-def relaxed_bounds(
-    tables: Tables, scorer: Scorer, pattern: Pattern, menu: Menu, rows: IntArray, outer: Floor
-) -> FloatArray:
-    """Bounds on the score of each (spread, class of tilings), [rows, classes].
+def relaxed_traffic(tables: Tables, pattern: Pattern, menu: Menu, rows: IntArray, classes: IntArray) -> Traffic:
+    """Least traffic below the outermost segment of (spread, class of tilings), arrays broadcastable to [rows, classes].
 
     Args:
         tables: The problem's tables.
-        scorer: Scores traffic.
         pattern: Which levels keep which tensors.
         menu: The inner tilings.
         rows: Spreads of interest.
-        outer: Least cost of the outermost segment.
+        classes: Classes of interest.
     """
     total = neutral_traffic(tables, rows)
-    classes = np.arange(len(menu.members))
-    for tensor, parent, inner in tables.inner_chains(pattern):
-        if inner:
-            total = total.plus(kept_traffic(tables, menu, rows, classes, tensor, parent, inner))
+    for chain in tables.inner_chains(pattern):
+        if chain.levels:
+            total = total.plus(kept_traffic(tables, menu, rows, classes, chain))
         else:
-            total = total.plus(column_of(tables.direct(tensor, parent), rows))
-    return np.broadcast_to(np.asarray(outer.score(scorer, total)), (len(rows), len(classes)))
+            total = total.plus(column_of(tables.direct(chain.tensor, chain.parent), rows))
+    return total
+
+
+def outer_steps(tables: Tables, menu: Menu, rows: IntArray, classes: IntArray) -> list[FloatArray]:
+    """Per class of dims its least steps outside the fan-outs, [rows, classes]."""
+    relaxed = _Relaxed(tables, menu, rows, classes)
+    return [relaxed.outer_steps(group) for group in range(len(relaxed.groups))]
+
+
+def fetched_again(
+    problem: Problem, pattern: Pattern, groups: Sequence[tuple[int, ...]], steps: Sequence[FloatArray | float]
+) -> Iterator[Traffic]:
+    """What moves beyond once if the innermost tile outside the fan-outs that the raised one outlives is of each tensor.
+
+    Args:
+        problem: The problem.
+        pattern: A pattern with a raised tensor.
+        groups: Dims, those that index the same tensors together.
+        steps: Per group the steps of its dims outside the fan-outs, at least.
+    """
+    assert pattern.raised is not None
+    related = problem.tensors[pattern.raised].related
+    num_levels = len(problem.hierarchy.levels)
+    for info in problem.tensors:
+        held = [level for level in pattern.levels[info.idx] if problem.segment_of[level] == 0]
+        if info.idx == pattern.raised or len(held) == 1:
+            continue
+        times: FloatArray | float = 1.0
+        for dims, number in zip(groups, steps, strict=True):
+            if dims[0] in related and dims[0] not in info.related:
+                times = times * number
+        amount = (times - 1.0) * (info.elements * info.element_bytes)
+        read: list[FloatArray | float] = [0.0] * num_levels
+        write: list[FloatArray | float] = [0.0] * num_levels
+        parent, child = held[-2:]
+        if info.is_output:
+            write[parent], read[child] = amount, amount
+        read[parent], write[child] = amount, amount
+        yield Traffic(read, write, [1.0] * num_levels, 0.0)
 
 
 def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:
@@ -209,15 +296,7 @@ def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:
     return Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.steps[rows, None])
 
 
-def kept_traffic(
-    tables: Tables,
-    menu: Menu,
-    rows: IntArray,
-    classes: IntArray,
-    tensor: int,
-    parent: int,
-    inner: Sequence[int],
-) -> Traffic:
+def kept_traffic(tables: Tables, menu: Menu, rows: IntArray, classes: IntArray, chain: InnerChain) -> Traffic:
     """Least traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit.
 
     Args:
@@ -225,14 +304,12 @@ def kept_traffic(
         menu: The inner tilings.
         rows: Spreads of interest.
         classes: Classes of interest.
-        tensor: The tensor.
-        parent: Its innermost holder outside the fan-outs.
-        inner: Its holders below fan-outs, outermost first; at least one.
+        chain: The tensor's holders; at least one below the fan-outs.
 
     Returns:
         Arrays broadcastable to [rows, classes].
     """
-    return _Relaxed(tables, menu, rows, classes).kept(tensor, parent, inner)
+    return _Relaxed(tables, menu, rows, classes).kept(chain)
 
 
 def column_of(traffic: Traffic, rows: IntArray) -> Traffic:
@@ -264,9 +341,10 @@ class _Relaxed:
             total = total * factors[dim][self.rows, None]
         return total
 
-    def kept(self, tensor: int, parent: int, inner: Sequence[int]) -> Traffic:
+    def kept(self, chain: InnerChain) -> Traffic:
         """Traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit."""
         problem = self.problem
+        tensor, parent, inner = chain.tensor, chain.parent, chain.levels
         info = problem.tensors[tensor]
         scale = info.element_bytes
         num_levels = len(problem.hierarchy.levels)
@@ -274,7 +352,16 @@ class _Relaxed:
         write: list[FloatArray | float] = [0.0] * num_levels
         whole = info.elements
         drain_free = 0.0 if problem.convention.final_drain_is_read else whole
-        for level in inner:
+        for at, level in enumerate(inner):
+            if chain.is_raised and at == 0:
+                # Once at the very least.
+                if info.is_output:
+                    write[parent] = write[parent] + whole * scale
+                else:
+                    read[parent] = read[parent] + whole * scale
+                    write[level] = write[level] + whole * scale
+                parent = level
+                continue
             amount = self.moved(tensor, level, parent, shared=None) * whole
             crossing = self.moved(tensor, level, parent, shared=info.is_output) * whole
             if (tensor, level) in self.menu.windows:
@@ -301,6 +388,13 @@ class _Relaxed:
         else:
             read[parent] = read[parent] + last.read[parent]
         return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+    def outer_steps(self, group: int) -> FloatArray:
+        """Least steps of a class of dims outside the fan-outs."""
+        extent: FloatArray = np.ones((1, 1))
+        for inside in range(self.problem.num_fanouts, 0, -1):
+            extent = extent * self.menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
+        return np.maximum(self.sizes[group] / extent, 1.0)
 
     def windows(self, tensor: int, level: int, parent: int) -> tuple[FloatArray, FloatArray]:
         """Elements of all tiles as held, and as read when neighbours share what overlaps, at least."""

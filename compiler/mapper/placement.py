@@ -23,10 +23,18 @@ from .traffic import footprint
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One holder: a tensor kept at a level."""
+    """One holder: a tensor kept at a level.
+
+    Attributes:
+        tensor: The tensor.
+        level: The level.
+        is_raised: It stands in the outermost segment for a holder below the fan-outs: from here inward no
+            temporal loop outside them goes over a dim that indexes the tensor, so that the tile stays while others change.
+    """
 
     tensor: int
     level: int
+    is_raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +82,12 @@ def chains(problem: Problem, points: Sequence[Point], *, is_outermost: bool) -> 
         for point in order:
             is_ordered = is_ordered and levels.get(point.tensor, -1) < point.level
             levels[point.tensor] = point.level
-        latched = [point.tensor for point in order if point.level == problem.latch]
+        latched = [point.tensor for point in order if point.level == problem.latch and not point.is_raised]
         # Inside the first operand latch every dim of its tensor is 1, so that the others' order changes nothing.
         if not is_ordered or latched[1:] != sorted(latched[1:]):
             continue
         slides = [
-            () if point.level == problem.latch else slide_choices(problem, problem.tensors[point.tensor])
+            () if point.level == problem.latch or point.is_raised else slide_choices(problem, problem.tensors[point.tensor])
             for point in order
         ]
         if is_outermost:
@@ -190,6 +198,8 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
                 factors: tuple[int, ...] = (num_tiles,)
             elif any(_is_latched(problem, chain, site, dim) for site in sites):
                 factors = (1,) if base == 1 else ()
+            elif any(_is_raised(problem, chain, site, dim) for site in sites):
+                factors = (1,) if base == below else ()
             elif is_last and not wants_big:
                 factors = (1,)
             else:
@@ -213,7 +223,16 @@ def _is_latched(problem: Problem, chain: Chain, site: int, dim: int) -> bool:
     if site == 0 or problem.latch is None:
         return False
     point = chain.points[site - 1]
-    return point.level == problem.latch and dim in problem.tensors[point.tensor].related
+    is_latch = point.level == problem.latch and not point.is_raised
+    return is_latch and dim in problem.tensors[point.tensor].related
+
+
+def _is_raised(problem: Problem, chain: Chain, site: int, dim: int) -> bool:
+    """Whether a site stands for a holder below the fan-outs whose tensor the dim indexes."""
+    if site == 0:
+        return False
+    point = chain.points[site - 1]
+    return point.is_raised and dim in problem.tensors[point.tensor].related
 
 
 def _fixed_extent(problem: Problem, chain: Chain, site: int, dim: int) -> int | None:
@@ -221,7 +240,7 @@ def _fixed_extent(problem: Problem, chain: Chain, site: int, dim: int) -> int | 
     if site == 0:
         return None
     point = chain.points[site - 1]
-    is_related = dim in problem.tensors[point.tensor].related
+    is_related = dim in problem.tensors[point.tensor].related and not point.is_raised
     return problem.fixed_tiles.get((point.level, dim)) if is_related else None
 
 
@@ -238,7 +257,7 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
             big[site] = True
             continue
         small[site] = True
-        if dim in info.slide_dims:
+        if dim in info.slide_dims and not point.is_raised:
             # A wider tile reads less of the windows' overlap again.
             big[site] = True
             if dim in slides:

@@ -10,41 +10,54 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from .candidates import Budget, Candidate, Choice, Outcome
-from .inner import Frame, Pattern, inner_traffic, make_frame
-from .menu import Floor, Menu, column_of, kept_traffic, neutral_traffic, num_of, relaxed_bounds, rows_of
+from .inner import Frame, Pattern, inner_traffic, make_frame, raised_holder
+from .menu import (
+    Floor,
+    Menu,
+    column_of,
+    dim_classes,
+    fetched_again,
+    num_of,
+    outer_steps,
+    relaxed_traffic,
+    rows_of,
+)
 from .objective import Scorer, Traffic, parse_objective
-from .outer import OuterSegment
-from .placement import Tilings
+from .outer import OuterChain, settled
+from .placement import Point, Tilings
 from .problem import FloatArray, IntArray
 from .tables import Tables
+from .walk import Goal, Inner, best_outer
 
 FIRST_BOUNDS, MOST_BOUNDS = 20_000, 400_000
 """Pairs of spread and class of tilings that are bounded together: few at first, while nothing is found yet."""
 FIRST_PAIRS = 500
 FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
-FIRST_OUTER, MOST_OUTER = 2, 512
-"""Candidates whose outer tilings are enumerated together."""
-MOST_OUTER_TILINGS = 400_000
-"""Outer tilings of all these candidates together."""
+FIRST_OUTER, MOST_OUTER = 4, 4096
+"""Inner tilings that are completed outward together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Promising candidates without their outer tilings: arrays over candidates."""
+    """Promising candidates without their outer tilings: arrays over candidates, last axis of `keys` and `scale`.
+
+    `keys` and `scale` are what the outermost segment needs to know: see `OuterChain.options` and `walk.Inner`.
+    """
 
     scores: FloatArray
     option: tuple[Tilings, ...]
     rows: IntArray
     columns: IntArray
     traffic: Traffic
-    below: IntArray
+    keys: IntArray
+    scale: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,21 @@ class Search:
         self.limit = np.inf
         num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
         self.least_units = self.problem.constraints.min_utilization * float(num_units)
-        self._floors: dict[int, Floor | None] = {}
+        self._floors: dict[object, dict[tuple[Point, ...], Floor]] = {}
+        prices, objective, convention = scorer.prices, scorer.objective, self.problem.convention
+        self._goal = Goal(
+            read_pj=prices.read_pj[:, 0].copy(),
+            write_pj=prices.write_pj[:, 0].copy(),
+            read_rate=prices.read_bytes_per_cycle[:, 0].copy(),
+            write_rate=prices.write_bytes_per_cycle[:, 0].copy(),
+            shares_port=prices.shares_port[:, 0] > 0,
+            capacity=prices.capacity_bytes[:, 0].copy(),
+            powers=np.array([objective.energy, objective.latency, objective.main_memory_bytes]),
+            first_reads=convention.first_accumulation_reads,
+            is_one=convention.partial_sum_refills == "one",
+            drain_reads=convention.final_drain_is_read,
+        )
+        self._best = np.full(keep, np.inf)
 
     def run(self) -> Outcome:
         """Runs to the end, or to the budget's."""
@@ -155,30 +182,34 @@ class Search:
 
     def _least_outer(self, pattern: Pattern) -> Floor | None:
         """What the outermost segment costs at least around any inner tiling; None when nothing fits."""
-        segment = self.tables.outer(pattern)
-        if id(segment) not in self._floors:
-            self._floors[id(segment)] = self._floor(segment)
-            self._charge(segment)
-        return self._floors[id(segment)]
+        floors = self._floors_of(pattern)
+        return Floor.least(list(floors.values())) if floors else None
 
-    def _floor(self, segment: OuterSegment) -> Floor | None:
+    def _floors_of(self, pattern: Pattern) -> dict[tuple[Point, ...], Floor]:
+        """Per order of the outermost segment's holders what it costs at least; orders that never fit are missing."""
+        plain = replace(pattern, raised=None)
+        key = id(self.tables.outer(plain))
+        if key not in self._floors:
+            floors = {chain.chain.points: self._floor(chain) for chain in self.tables.outer(plain)}
+            self._floors[key] = {points: floor for points, floor in floors.items() if floor is not None}
+        return self._floors[key]
+
+    def _floor(self, chain: OuterChain) -> Floor | None:
+        """The least of each of energy, cycles and main-memory bytes, around tiles of one element."""
         num_levels = len(self.problem.hierarchy.levels)
-        neutral = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
-        below = np.ones((len(self.problem.sizes), 1), dtype=np.intp)
+        nothing = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
+        keys = np.ones((len(self.problem.sizes), 1, 1), dtype=np.int64)
         parts: list[float] = []
-        for name in ("energy", "latency", "main_memory_bytes"):
+        for idx, name in enumerate(("energy", "latency", "main_memory_bytes")):
             if not getattr(self.scorer.objective, name):
                 parts.append(0.0)
                 continue
-            scorer = Scorer(parse_objective(name), self.scorer.prices, 0)
-
-            def score(outer: Traffic, scorer: Scorer = scorer) -> FloatArray:
-                return np.asarray(scorer.score(neutral.plus(outer)))
-
-            choice = segment.best(below, self.capacities, score, np.inf)
-            if choice is None:
+            goal = self._goal._replace(powers=np.eye(3)[idx])
+            inner = _inner(Scorer(parse_objective(name), self.scorer.prices, 0), nothing, 1)
+            scores, _, _ = _walk(chain, goal, inner, keys, np.full(1, np.inf), self.budget)
+            if not np.isfinite(scores[0]):
                 return None
-            parts.append(choice.score)
+            parts.append(float(scores[0]))
         return Floor(*parts)
 
     def _open(self, pattern: Pattern) -> _Open | None:
@@ -207,33 +238,65 @@ class Search:
     def _coarse(self, pattern: Pattern, menu: Menu, outer: Floor, rows: IntArray | None) -> FloatArray:
         """Bounds over the largest classes of tilings: per spread of `rows`, or per group of spreads."""
         tables = self.tables
+        if rows is not None:
+            return self._class_bounds(pattern, menu, rows, menu.largest, outer).min(axis=1)
         num_levels = len(self.problem.hierarchy.levels)
-        if rows is None:
-            every = np.arange(len(tables.group_steps))
-            instances: list[FloatArray | float] = [
-                x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances
-            ]
-            steps = tables.group_steps[:, None]
-            total = Traffic([0.0] * num_levels, [0.0] * num_levels, instances, steps)
-        else:
-            every = rows
-            total = neutral_traffic(tables, rows)
-        for tensor, parent, inner in tables.inner_chains(pattern):
-            if not inner:
-                direct = tables.grouped_direct(tensor, parent) if rows is None else tables.direct(tensor, parent)
-                total = total.plus(column_of(direct, every))
-            elif rows is None:
-                total = total.plus(tables.grouped_kept(menu, tensor, parent, inner))
+        instances: list[FloatArray | float] = [
+            x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances
+        ]
+        total = Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.group_steps[:, None])
+        every = np.arange(len(tables.group_steps))
+        for chain in tables.inner_chains(pattern):
+            if chain.levels:
+                total = total.plus(tables.grouped_kept(menu, chain))
             else:
-                total = total.plus(kept_traffic(tables, menu, rows, menu.largest, tensor, parent, inner))
-        return np.broadcast_to(np.asarray(outer.score(self.scorer, total)), (len(every), len(menu.largest))).min(axis=1)
+                total = total.plus(column_of(tables.grouped_direct(chain.tensor, chain.parent), every))
+        steps = [] if pattern.raised is None else tables.grouped_steps(menu)
+        bounds = self._bounded(pattern, outer, total, dim_classes(self.problem), steps)
+        return np.broadcast_to(bounds, (len(every), len(menu.largest))).min(axis=1)
+
+    def _class_bounds(
+        self, pattern: Pattern, menu: Menu, rows: IntArray, classes: IntArray, outer: Floor
+    ) -> FloatArray:
+        """Bounds on the score of each (spread, class of tilings), [rows, classes]."""
+        total = relaxed_traffic(self.tables, pattern, menu, rows, classes)
+        steps = [] if pattern.raised is None else outer_steps(self.tables, menu, rows, classes)
+        bounds = self._bounded(pattern, outer, total, dim_classes(self.problem), steps)
+        return np.broadcast_to(bounds, (len(rows), len(classes)))
+
+    def _bounded(
+        self,
+        pattern: Pattern,
+        outer: Floor,
+        inner: Traffic,
+        groups: Sequence[tuple[int, ...]],
+        steps: Sequence[FloatArray | float],
+    ) -> FloatArray | float:
+        """Bounds on the score of mappings that move `inner` below the outermost segment.
+
+        Args:
+            pattern: Their pattern.
+            outer: What the outermost segment costs at least.
+            inner: Their traffic.
+            groups: Dims, those that index the same tensors together; of no concern where nothing is raised.
+            steps: Per group the least steps of its dims outside the fan-outs.
+        """
+        bounds = outer.score(self.scorer, inner)
+        if pattern.raised is None:
+            return bounds
+        compulsory = self._compulsory(pattern)
+        least: FloatArray | float = np.inf
+        for again in fetched_again(self.problem, pattern, groups, steps):
+            least = np.minimum(least, compulsory.score(self.scorer, inner.plus(again)))
+        return np.maximum(bounds, least)
 
     def _dive(self, found: _Open) -> None:
         """Searches only the best-bounded pairs of the best-bounded spreads of a pattern."""
         num = min(max(1, FIRST_BOUNDS // len(found.menu.members)), int(np.searchsorted(found.bounds, self.limit)))
         if not num:
             return
-        tighter = relaxed_bounds(self.tables, self.scorer, found.pattern, found.menu, found.rows[:num], found.outer)
+        every = np.arange(len(found.menu.members))
+        tighter = self._class_bounds(found.pattern, found.menu, found.rows[:num], every, found.outer)
         scores = tighter.reshape(-1)
         batch = np.argsort(scores, kind="stable")[:FIRST_PAIRS]
         r_idx, classes = np.divmod(batch[scores[batch] < self.limit], tighter.shape[1])
@@ -256,7 +319,7 @@ class Search:
 
     def _search_rows(self, pattern: Pattern, rows: IntArray, menu: Menu, outer: Floor) -> float:
         """Searches some spreads of one pattern; returns the least bound that was left open."""
-        tighter = relaxed_bounds(self.tables, self.scorer, pattern, menu, rows, outer)
+        tighter = self._class_bounds(pattern, menu, rows, np.arange(len(menu.members)), outer)
         left = np.flatnonzero(tighter < self.limit)
         scores = tighter.reshape(-1)
         num, cells = FIRST_PAIRS, FIRST_CELLS
@@ -320,13 +383,29 @@ class Search:
                 self.problem, pattern, frame, part, self.capacities, with_steps=self.scorer.objective.latency > 0
             )
             shape = (len(here),)
-            score = np.broadcast_to(np.asarray(outer.score(self.scorer, traffic)), shape)
-            at = np.nonzero((score < self.limit) & fits & self._is_tight(frame))[0]
+            good = fits & self._is_tight(frame)
+            numbers: list[list[FloatArray | float]] = [[] for _ in self.problem.sizes]
+            scale: list[FloatArray | float] = [0.0] * 4
+            if pattern.raised is not None:
+                raised = raised_holder(self.problem, pattern, frame, part, pattern.raised)
+                good, numbers, scale = good & raised.is_possible, raised.keys, raised.scale
+            dims = [(dim,) for dim in range(len(self.problem.sizes))]
+            steps = [np.ceil(size / below) for size, below in zip(self.problem.sizes, frame.bottoms[0], strict=True)]
+            score = np.broadcast_to(self._bounded(pattern, outer, traffic, dims, steps), shape)
+            at = np.nonzero((score < self.limit) & good)[0]
             if len(at):
-                below = np.stack([np.broadcast_to(np.asarray(e), shape)[at] for e in frame.bottoms[0]])
-                chosen = traffic.broadcast(shape).take(at)
-                taken = columns[here[at]] - option_low
-                found.append(_Found(score[at], option, rows[here[at]], taken, chosen, below.astype(np.intp)))
+                keys = [[below, *rest] for below, rest in zip(frame.bottoms[0], numbers, strict=True)]
+                found.append(
+                    _Found(
+                        score[at],
+                        option,
+                        rows[here[at]],
+                        columns[here[at]] - option_low,
+                        traffic.broadcast(shape).take(at),
+                        np.stack([_stacked(some, shape)[:, at] for some in keys]).astype(np.int64),
+                        _stacked(scale, shape)[:, at],
+                    )
+                )
         return self._complete(pattern, found)
 
     def _is_tight(self, frame: Frame) -> npt.NDArray[np.bool_] | bool:
@@ -342,118 +421,92 @@ class Search:
 
     def _complete(self, pattern: Pattern, found: list[_Found]) -> float:
         """Adds the best outer tiling to each candidate, most promising first; returns the least bound left open."""
+        floors = self._floors_of(pattern)
+        open_bound = np.inf
         for f in found:
-            if self.budget.is_spent:
-                self.outcome.is_complete = False
-                return float(min(f.scores.min() for f in found))
-            which = np.flatnonzero(f.scores < self.limit)
-            which = self._reaching(pattern, f, which, is_exact=False)
-            which = self._reaching(pattern, f, which, is_exact=True)
-            self._finish_all(pattern, f, which)
+            order = np.argsort(f.scores, kind="stable")
+            low, step = 0, FIRST_OUTER
+            while low < len(order) and f.scores[order[low]] < self.limit:
+                batch = order[low : low + step]
+                for chain in self.tables.outer(pattern):
+                    floor = floors.get(tuple(point for point in chain.chain.points if not point.is_raised))
+                    if floor is not None:
+                        open_bound = min(open_bound, self._finish(pattern, f, batch, chain, floor))
+                if open_bound < np.inf:
+                    return open_bound
+                low, step = low + step, min(step * 4, MOST_OUTER)
+        return open_bound
+
+    def _finish(self, pattern: Pattern, found: _Found, which: IntArray, chain: OuterChain, floor: Floor) -> float:
+        """Finds the best outer tilings of one order for some candidates; returns the least bound left open."""
+        bounds = np.broadcast_to(floor.score(self.scorer, found.traffic.take(which)), which.shape)
+        order = np.argsort(bounds, kind="stable")
+        which = which[order[bounds[order] < self.limit]]
+        if not len(which):
+            return np.inf
+        inner = _inner(self.scorer, found.traffic.take(which), len(which))
+        inner = inner._replace(bound=np.sort(bounds)[: len(which)], scale=np.ascontiguousarray(found.scale[:, which].T))
+        scores, rows, num = _walk(chain, self._goal, inner, found.keys[:, :, which], self._best, self.budget)
+        self.limit = float(self._best[-1])
+        for k in np.flatnonzero(scores <= self.limit):
+            if not np.isfinite(scores[k]):
+                continue
+            at = chain.extents(rows[k].tolist())
+            candidate = Candidate(
+                pattern=pattern,
+                row=int(found.rows[which[k]]),
+                inner=tuple(_choice(tiling, int(found.columns[which[k]])) for tiling in found.option),
+                outer=Choice(settled(self.problem, chain.chain, at), (), at),
+                score=float(scores[k]),
+            )
+            self.outcome.best = sorted([*self.outcome.best, candidate], key=lambda kept: kept.score)[: self.keep]
+        if num < len(which):
+            self.outcome.is_complete = False
+            return float(inner.bound[num])
         return np.inf
 
-    def _reaching(self, pattern: Pattern, found: _Found, which: IntArray, *, is_exact: bool) -> IntArray:
-        """Those candidates that some outer tiling could take below the limit, as far as their family tells.
 
-        Args:
-            pattern: Their pattern.
-            found: What they are part of.
-            which: The candidates.
-            is_exact: Families have equal extents below, otherwise extents that are alike within a factor of 1.5,
-                of which the least count.
-        """
-        if len(which) <= FIRST_OUTER:
-            return which
-        below = found.below[:, which]
-        octave = np.floor(np.log2(below))
-        order, starts = _runs(below if is_exact else 2 * octave + (below >= 1.5 * 2.0**octave))
-        if is_exact and len(starts) == len(which):
-            return which
-        traffic = found.traffic.take(which).least_of(order, starts)
-        extents = np.minimum.reduceat(below[:, order], starts, axis=1)
-        lowest = np.minimum.reduceat(found.scores[which][order], starts)
-        reached = np.zeros(len(starts), dtype=bool)
-        segment = self.tables.outer(pattern)
-        ascending = np.argsort(lowest, kind="stable")
-        step = self._at_once(segment)
-        for low in range(0, len(starts), step):
-            if self.budget.is_spent:
-                # What was not looked at stays possible.
-                reached[ascending[low:]] = True
-                break
-            batch = ascending[low : low + step]
-            batch = batch[lowest[batch] < self.limit]
-            if not len(batch):
-                break
-            inner = _column(traffic.take(batch))
-
-            def score(outer: Traffic, inner: Traffic = inner) -> FloatArray:
-                return np.asarray(self.scorer.score(inner.plus(outer)))
-
-            ones = np.ones((len(below), len(batch)), dtype=np.intp)
-            least = extents[:, batch]
-            reached[batch] = segment.reach(
-                least if is_exact else ones, self.capacities, score, self.limit, least=None if is_exact else least
-            )
-            self._charge(segment)
-        runs = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
-        return np.sort(which[order[reached[runs]]])
-
-    def _finish_all(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
-        which = which[np.argsort(found.scores[which], kind="stable")]
-        low, step = 0, FIRST_OUTER if self.keep == 1 else 1
-        while low < len(which):
-            batch = which[low : low + step]
-            batch = batch[found.scores[batch] < self.limit]
-            if not len(batch):
-                return
-            self._finish(pattern, found, batch)
-            most = self._at_once(self.tables.outer(pattern)) if self.keep == 1 else 1
-            low, step = low + step, min(step * 2, most)
-
-    @staticmethod
-    def _at_once(segment: OuterSegment) -> int:
-        """Inner tilings whose outer tilings are enumerated together: few where each has many."""
-        return max(1, min(MOST_OUTER, MOST_OUTER_TILINGS // segment.num_tilings))
-
-    def _charge(self, segment: OuterSegment) -> None:
-        """Takes note of what a segment did, so that nothing of it is left to the next search that shares it."""
-        self.budget.tilings -= segment.num_evaluated
-        self.outcome.is_complete = self.outcome.is_complete and segment.is_complete
-        segment.num_evaluated, segment.is_complete = 0, True
-
-    def _finish(self, pattern: Pattern, found: _Found, which: IntArray) -> None:
-        """Finds the best outer tiling for some candidates of one option."""
-        inner = _column(found.traffic.take(which))
-        segment = self.tables.outer(pattern)
-
-        def score(outer: Traffic) -> FloatArray:
-            return np.asarray(self.scorer.score(inner.plus(outer)))
-
-        choice = segment.best(found.below[:, which], self.capacities, score, self.limit)
-        self._charge(segment)
-        if choice is None:
-            return
-        chosen = int(which[choice.inner])
-        candidate = Candidate(
-            pattern=pattern,
-            row=int(found.rows[chosen]),
-            inner=tuple(_choice(tiling, int(found.columns[chosen])) for tiling in found.option),
-            outer=Choice(choice.chain, (), choice.at),
-            score=choice.score,
-        )
-        best = sorted([*self.outcome.best, candidate], key=lambda kept: kept.score)[: self.keep]
-        self.outcome.best = best
-        if len(best) == self.keep:
-            self.limit = best[-1].score
+def _walk(
+    chain: OuterChain,
+    goal: Goal,
+    inner: Inner,
+    keys: npt.NDArray[np.int64],
+    best: FloatArray,
+    budget: Budget,
+) -> tuple[FloatArray, npt.NDArray[np.int64], int]:
+    """Scores and options of the best outer tilings, and how many inner tilings were finished."""
+    pool, start, stop = chain.options(keys)
+    num = len(start)
+    scores = np.full(num, np.inf)
+    rows = np.zeros(start.shape, dtype=np.int64)
+    most = 0 if budget.is_spent else int(min(max(budget.tilings, 0), 2**62))
+    inner = inner._replace(start=start, stop=stop)
+    done, num_nodes = best_outer(chain.form, goal, inner, pool, best, most, scores, rows)
+    budget.tilings -= num_nodes
+    return scores, rows, done
 
 
-def _runs(columns: npt.NDArray[np.number]) -> tuple[IntArray, IntArray]:
-    """An order in which equal columns are neighbours, and where each run of them begins."""
-    order = np.lexsort(columns)
-    ordered = columns[:, order]
-    fresh = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
-    return order, np.concatenate([[0], np.flatnonzero(fresh) + 1]).astype(np.intp)
+def _inner(scorer: Scorer, traffic: Traffic, num: int) -> Inner:
+    """Inner tilings in the compiled core's terms, options and bounds still to come."""
+    none = np.zeros((num, 0), dtype=np.int64)
+    energy, _, _ = scorer.parts(traffic)
+    cycles = traffic.steps * float(scorer.prices.cycles_per_step[0])
+    return Inner(
+        bound=np.zeros(num),
+        energy=_stacked([energy], (num,))[0],
+        cycles=_stacked([cycles], (num,))[0],
+        read=np.ascontiguousarray(_stacked(traffic.read, (num,)).T),
+        write=np.ascontiguousarray(_stacked(traffic.write, (num,)).T),
+        instances=np.ascontiguousarray(_stacked(traffic.instances, (num,)).T),
+        start=none,
+        stop=none,
+        scale=np.zeros((num, 4)),
+    )
+
+
+def _stacked(values: Sequence[FloatArray | float], shape: tuple[int, ...]) -> FloatArray:
+    """Values in full shape, [values, ...]."""
+    return np.stack([np.broadcast_to(np.asarray(value, dtype=np.float64), shape) for value in values])
 
 
 def _choice(tiling: Tilings, row: int) -> Choice:
@@ -462,12 +515,3 @@ def _choice(tiling: Tilings, row: int) -> Choice:
         tuple(int(extent[row]) for extent in tiling.top),
         tuple(tuple(int(extent[row]) for extent in site) for site in tiling.at),
     )
-
-
-def _column(traffic: Traffic) -> Traffic:
-    """Arrays as columns, so that outer tilings can be broadcast along the second axis."""
-
-    def grow(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
-        return [np.asarray(v, dtype=np.float64).reshape(-1, 1) for v in values]
-
-    return Traffic(grow(traffic.read), grow(traffic.write), grow(traffic.instances), grow([traffic.steps])[0])

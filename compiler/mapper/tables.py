@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from .inner import Pattern, Site, charge, make_frame
-from .menu import Menu, dim_classes, joined, kept_traffic, make_menu
+from .menu import InnerChain, Menu, dim_classes, joined, kept_traffic, make_menu, outer_steps
 from .objective import Traffic
-from .outer import OuterSegment, outer_segment
+from .outer import OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, IntArray, Problem
 from .spatial import spread_table
@@ -33,24 +34,32 @@ class Tables:
         self.roomiest = tuple(roomiest)
         self.spread, self.is_spread_complete = spread_table(problem, SPREAD_LIMIT)
         self.patterns = patterns(problem)
-        self._outer: dict[object, OuterSegment] = {}
+        self._outer: dict[object, tuple[OuterChain, ...]] = {}
         self._inner: dict[object, Menu] = {}
+        self._tilings: dict[object, list[tuple[Tilings, ...]]] = {}
+        self._steps: dict[int, list[FloatArray]] = {}
         self._direct: dict[tuple[int, int], Traffic] = {}
         self._grouped: dict[object, Traffic] = {}
 
-    def outer(self, pattern: Pattern) -> OuterSegment:
-        """The outermost segment under a placement."""
+    def outer(self, pattern: Pattern) -> tuple[OuterChain, ...]:
+        """The orders of the outermost segment's holders under a placement."""
         held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] == 0) for levels in pattern.levels)
-        if held not in self._outer:
-            self._outer[held] = outer_segment(self.problem, pattern)
-        return self._outer[held]
+        child = None if pattern.raised is None else pattern.first_inner(self.problem, pattern.raised)
+        key = (held, pattern.raised, child)
+        if key not in self._outer:
+            self._outer[key] = outer_chains(self.problem, pattern)
+        return self._outer[key]
 
     def inner(self, pattern: Pattern) -> Menu:
         """Tilings of the inner segments."""
-        held = tuple(tuple(lv for lv in levels if self.problem.segment_of[lv] > 0) for levels in pattern.levels)
-        if held not in self._inner:
-            self._inner[held] = make_menu(self.problem, self._list_inner(held))
-        return self._inner[held]
+        problem = self.problem
+        held = tuple(tuple(lv for lv in levels if problem.segment_of[lv] > 0) for levels in pattern.levels)
+        raised = None if pattern.raised is None else (pattern.raised, pattern.first_inner(problem, pattern.raised))
+        if (held, raised) not in self._inner:
+            if held not in self._tilings:
+                self._tilings[held] = self._list_inner(held)
+            self._inner[held, raised] = make_menu(problem, self._tilings[held], raised)
+        return self._inner[held, raised]
 
     def _list_inner(self, held: tuple[tuple[int, ...], ...]) -> list[tuple[Tilings, ...]]:
         problem = self.problem
@@ -81,14 +90,15 @@ class Tables:
             self._direct[tensor, parent] = Traffic(read, write, [1.0] * num_levels, 0.0)
         return self._direct[tensor, parent]
 
-    def inner_chains(self, pattern: Pattern) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Per tensor its innermost holder outside the fan-outs, and its holders below them."""
+    def inner_chains(self, pattern: Pattern) -> list[InnerChain]:
+        """What every tensor's holders are from the innermost outside the fan-outs inward."""
         problem = self.problem
         return [
-            (
-                info.idx,
-                pattern.parent(problem, info.idx, 0),
-                tuple(lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0),
+            InnerChain(
+                tensor=info.idx,
+                parent=pattern.parent(problem, info.idx, 0),
+                levels=tuple(lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0),
+                is_raised=info.idx == pattern.raised,
             )
             for info in problem.tensors
         ]
@@ -100,14 +110,21 @@ class Tables:
             self._grouped[key] = self._least_by_group(self.direct(tensor, parent))
         return self._grouped[key]
 
-    def grouped_kept(self, menu: Menu, tensor: int, parent: int, inner: tuple[int, ...]) -> Traffic:
+    def grouped_kept(self, menu: Menu, chain: InnerChain) -> Traffic:
         """Least traffic of a tensor kept below a fan-out, over (group of spreads, largest class of tilings)."""
-        key = (id(menu), tensor, parent, inner)
+        key = (id(menu), chain)
         if key not in self._grouped:
             every = np.arange(self.spread.num)
-            kept = kept_traffic(self, menu, every, menu.largest, tensor, parent, inner)
+            kept = kept_traffic(self, menu, every, menu.largest, chain)
             self._grouped[key] = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
         return self._grouped[key]
+
+    def grouped_steps(self, menu: Menu) -> list[FloatArray]:
+        """Per class of dims its least steps outside the fan-outs, over (group of spreads, largest class of tilings)."""
+        if id(menu) not in self._steps:
+            order, starts = self.group_order  # spreads of a group have equal products over every class of dims
+            self._steps[id(menu)] = outer_steps(self, menu, order[starts], menu.largest)
+        return self._steps[id(menu)]
 
     def _least_by_group(self, traffic: Traffic) -> Traffic:
         order, starts = self.group_order
@@ -209,7 +226,21 @@ def patterns(problem: Problem) -> list[Pattern]:
         ]
         per_tensor.append([levels for levels in choices if must <= set(levels)])
     found = [Pattern(levels=levels) for levels in itertools.product(*per_tensor)]
-    return [pattern for pattern in found if _is_stationary(problem, pattern)]
+    found = [pattern for pattern in found if _is_stationary(problem, pattern)]
+    return found + [raised for pattern in found for raised in _raised(problem, pattern)]
+
+
+def _raised(problem: Problem, pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern with each tensor raised that can be.
+
+    Of several at once none but one does anything: below a raised holder only dims that do not index its tensor are
+    looped over outside the fan-outs, and hardly ever does a dim index neither of two tensors. Sums that are kept
+    at several levels below the fan-outs are not raised.
+    """
+    for info in problem.tensors:
+        inner = [level for level in pattern.levels[info.idx] if problem.segment_of[level] > 0]
+        if inner and info.unrelated and (len(inner) == 1 or not info.is_output):
+            yield replace(pattern, raised=info.idx)
 
 
 def _is_stationary(problem: Problem, pattern: Pattern) -> bool:

@@ -1,0 +1,20 @@
+"""Compilation of the search's innermost loops to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compiles a function of numbers and arrays on its first call; the result is kept on disk for later runs.
+
+    Floating-point sums keep their order (no `fastmath`), so that results do not depend on the machine.
+    """
+    untyped = cast("Any", numba)
+    return cast("Callable[P, R]", untyped.njit(cache=True)(function))

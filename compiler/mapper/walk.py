@@ -1,0 +1,252 @@
+"""The compiled core of the search: the best outer tiling around each of many inner ones, with a proof.
+
+It knows no dims and no windows. A chain of holders is a list of *terms*, each the product of one factor per
+group of dims: refills of a tile over the whole nest, or elements of a tile. Per group of dims there is a table of options,
+one row of factors each. Choosing one row per group is a mapping; a partial choice is bounded by the least
+factors of the groups still open. What cannot fit or cannot beat the best is not entered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .compiled import compiled
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class ChainForm(NamedTuple):
+    """What the terms of a chain mean; arrays over its points, outermost first.
+
+    Attributes:
+        parent: Level from which the point's tile is filled.
+        child: Level that it fills.
+        is_output: Whether it is an output's.
+        is_raised: Whether it stands for a holder below the fan-outs.
+        moved: [points + 1] where the point's refill terms begin; several are alternatives, of which the least
+            counts. A raised point has three: refills of all instances, refills that cross at the parent, and refills
+            of each reduction group.
+        held: Term of its tile's bytes; -1 for raised points.
+        base: Bytes per unit of the refill terms.
+        whole: Bytes of its whole tensor, once.
+        is_rounded: Whether its tile takes whole bytes only.
+    """
+
+    parent: Ints
+    child: Ints
+    is_output: Bools
+    is_raised: Bools
+    moved: Ints
+    held: Ints
+    base: Floats
+    whole: Floats
+    is_rounded: Bools
+
+
+class Goal(NamedTuple):
+    """Prices and objective; arrays over levels.
+
+    Attributes:
+        read_pj, write_pj: Energy [pJ/B].
+        read_rate, write_rate: Bandwidth [B/cycle].
+        shares_port: Whether reads and writes take turns.
+        capacity: Bytes for tiles.
+        powers: Exponents of energy, latency and main-memory bytes.
+        first_reads: Convention: the first accumulation reads.
+        is_one: Convention: a returning sum goes to one instance of its group.
+        drain_reads: Convention: the final drain is read.
+    """
+
+    read_pj: Floats
+    write_pj: Floats
+    read_rate: Floats
+    write_rate: Floats
+    shares_port: Bools
+    capacity: Floats
+    powers: Floats
+    first_reads: bool
+    is_one: bool
+    drain_reads: bool
+
+
+class Inner(NamedTuple):
+    """Inner tilings, in ascending order of their bounds.
+
+    Attributes:
+        bound: [n] no outer tiling takes them below this score.
+        energy: [n] energy of all that they decide [pJ].
+        cycles: [n] cycles of the compute units.
+        read, write: [n, levels] bytes that they move.
+        instances: [n, levels] instances in use.
+        start, stop: [n, groups] rows of `pool` that are options around them.
+        scale: [n, 4] for the raised point: bytes per refill of all instances, of what crosses, of each reduction
+            group; and bytes that start from nothing where every instance takes returning sums.
+    """
+
+    bound: Floats
+    energy: Floats
+    cycles: Floats
+    read: Floats
+    write: Floats
+    instances: Floats
+    start: Ints
+    stop: Ints
+    scale: Floats
+
+
+@compiled
+def best_outer(
+    form: ChainForm, goal: Goal, inner: Inner, pool: Floats, best: Floats, most_nodes: int, scores: Floats, rows: Ints
+) -> tuple[int, int]:
+    """Completes inner tilings by the outer tiling with the least score.
+
+    Args:
+        form: The chain.
+        goal: What is minimised.
+        inner: The inner tilings.
+        pool: [options, terms] factors.
+        best: The best scores so far, ascending; only what scores below the last is of interest. Updated.
+        most_nodes: Stop when so many partial choices have been looked at.
+        scores: [n] the best score of each inner tiling; left alone where it is not below the last of `best`.
+        rows: [n, groups] the options chosen.
+
+    Returns:
+        Inner tilings that were finished, and partial choices that were looked at.
+    """
+    num, num_groups = inner.start.shape
+    num_terms = pool.shape[1]
+    least = np.ones((num_groups + 1, num_terms))
+    product = np.ones((num_groups + 1, num_terms))
+    terms = np.ones(num_terms)
+    at = np.zeros(num_groups, dtype=np.int64)
+    used = np.zeros(goal.capacity.shape[0])
+    read = np.zeros(goal.capacity.shape[0])
+    write = np.zeros(goal.capacity.shape[0])
+    nodes = 0
+    for k in range(num):
+        if inner.bound[k] >= best[-1]:
+            return num, nodes
+        if nodes >= most_nodes:
+            return k, nodes
+        is_empty = False
+        for j in range(num_groups - 1, -1, -1):
+            is_empty = is_empty or inner.start[k, j] == inner.stop[k, j]
+            for m in range(num_terms):
+                lowest = np.inf
+                for row in range(inner.start[k, j], inner.stop[k, j]):
+                    lowest = min(lowest, pool[row, m])
+                least[j, m] = least[j + 1, m] * lowest
+        if is_empty:
+            continue
+        limit = best[-1]
+        is_found = False
+        depth = 0
+        at[0] = inner.start[k, 0] - 1
+        while depth >= 0:
+            at[depth] += 1
+            if at[depth] >= inner.stop[k, depth]:
+                depth -= 1
+                continue
+            nodes += 1
+            row = at[depth]
+            for m in range(num_terms):
+                product[depth + 1, m] = product[depth, m] * pool[row, m]
+                terms[m] = product[depth + 1, m] * least[depth + 1, m]
+            if not _fits(form, goal, terms, used):
+                continue
+            score = _score(form, goal, inner, k, terms, read, write)
+            if score >= limit:
+                continue
+            if depth + 1 < num_groups:
+                depth += 1
+                at[depth] = inner.start[k, depth] - 1
+                continue
+            limit, is_found = score, True
+            rows[k] = at
+        if is_found:
+            scores[k] = limit
+            # The best scores stay sorted: the new one sinks to its place.
+            place = best.shape[0] - 1
+            while place > 0 and best[place - 1] > limit:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = limit
+    return num, nodes
+
+
+@compiled
+def _fits(form: ChainForm, goal: Goal, terms: Floats, used: Floats) -> bool:
+    used[:] = 0.0
+    for i in range(form.child.shape[0]):
+        if form.held[i] >= 0:
+            amount = terms[form.held[i]]
+            used[form.child[i]] += np.ceil(amount) if form.is_rounded[i] else amount
+    for level in range(used.shape[0]):
+        if used[level] > goal.capacity[level]:
+            return False
+    return True
+
+
+@compiled
+def _score(form: ChainForm, goal: Goal, inner: Inner, k: int, terms: Floats, read: Floats, write: Floats) -> float:
+    """The objective of inner tiling `k` with the outer transfers that `terms` stand for."""
+    read[:] = 0.0
+    write[:] = 0.0
+    for i in range(form.child.shape[0]):
+        parent, child, whole = form.parent[i], form.child[i], form.whole[i]
+        first, last = form.moved[i], form.moved[i + 1]
+        if form.is_raised[i]:
+            filled = terms[first] * inner.scale[k, 0]
+            crossing = terms[first + 1] * inner.scale[k, 1]
+        else:
+            filled = terms[first]
+            for m in range(first + 1, last):
+                filled = min(filled, terms[m])
+            filled *= form.base[i]
+            crossing = filled
+        if not form.is_output[i]:
+            read[parent] += crossing
+            write[child] += filled
+            continue
+        groups = terms[first + 2] * inner.scale[k, 2] if form.is_raised[i] else filled
+        if goal.first_reads:
+            is_partial = crossing > whole
+            back = crossing if is_partial else 0.0
+            sent = 0.0
+            if is_partial:
+                sent = groups if goal.is_one else filled
+            drained = filled
+        else:
+            back = crossing - whole
+            sent = groups - whole
+            if form.is_raised[i] and not goal.is_one:
+                sent = filled - inner.scale[k, 3]
+            # The inner tiling's own accumulations were charged as if nothing started at a raised holder.
+            drained = sent if form.is_raised[i] else filled
+        write[parent] += crossing
+        read[parent] += back
+        write[child] += sent
+        read[child] += drained if goal.drain_reads else drained - whole
+    energy = inner.energy[k]
+    for level in range(read.shape[0]):
+        energy += read[level] * goal.read_pj[level] + write[level] * goal.write_pj[level]
+    total = 1.0
+    if goal.powers[0] > 0:
+        total *= energy if goal.powers[0] == 1.0 else energy ** goal.powers[0]
+    if goal.powers[1] > 0:
+        cycles = inner.cycles[k]
+        for level in range(read.shape[0]):
+            into = (read[level] + inner.read[k, level]) / goal.read_rate[level]
+            out = (write[level] + inner.write[k, level]) / goal.write_rate[level]
+            both = into + out if goal.shares_port[level] else max(into, out)
+            cycles = max(cycles, both / inner.instances[k, level])
+        total *= cycles if goal.powers[1] == 1.0 else cycles ** goal.powers[1]
+    if goal.powers[2] > 0:
+        moved = read[0] + write[0] + inner.read[k, 0] + inner.write[k, 0]
+        total *= moved if goal.powers[2] == 1.0 else moved ** goal.powers[2]
+    return total
