@@ -8,7 +8,7 @@ classes, and most pairs of classes are ruled out before any member is evaluated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,15 +31,6 @@ class Floor:
     energy_pj: float
     latency_cycles: float
     main_memory_bytes: float
-
-    @staticmethod
-    def least(floors: Sequence[Floor]) -> Floor:
-        """What the cheapest in each respect costs."""
-        return Floor(
-            min(floor.energy_pj for floor in floors),
-            min(floor.latency_cycles for floor in floors),
-            min(floor.main_memory_bytes for floor in floors),
-        )
 
     def score(self, scorer: Scorer, traffic: Traffic) -> FloatArray | float:
         """A bound on the score of any mapping that moves `traffic` besides."""
@@ -255,38 +246,6 @@ def outer_steps(tables: Tables, menu: Menu, rows: IntArray, classes: IntArray) -
     """Per class of dims its least steps outside the fan-outs, [rows, classes]."""
     relaxed = _Relaxed(tables, menu, rows, classes)
     return [relaxed.outer_steps(group) for group in range(len(relaxed.groups))]
-
-
-def fetched_again(
-    problem: Problem, pattern: Pattern, groups: Sequence[tuple[int, ...]], steps: Sequence[FloatArray | float]
-) -> Iterator[Traffic]:
-    """What moves beyond once if the innermost tile outside the fan-outs that the raised one outlives is of each tensor.
-
-    Args:
-        problem: The problem.
-        pattern: A pattern with a raised tensor.
-        groups: Dims, those that index the same tensors together.
-        steps: Per group the steps of its dims outside the fan-outs, at least.
-    """
-    assert pattern.raised is not None
-    related = problem.tensors[pattern.raised].related
-    num_levels = len(problem.hierarchy.levels)
-    for info in problem.tensors:
-        held = [level for level in pattern.levels[info.idx] if problem.segment_of[level] == 0]
-        if info.idx == pattern.raised or len(held) == 1:
-            continue
-        times: FloatArray | float = 1.0
-        for dims, number in zip(groups, steps, strict=True):
-            if dims[0] in related and dims[0] not in info.related:
-                times = times * number
-        amount = (times - 1.0) * (info.elements * info.element_bytes)
-        read: list[FloatArray | float] = [0.0] * num_levels
-        write: list[FloatArray | float] = [0.0] * num_levels
-        parent, child = held[-2:]
-        if info.is_output:
-            write[parent], read[child] = amount, amount
-        read[parent], write[child] = amount, amount
-        yield Traffic(read, write, [1.0] * num_levels, 0.0)
 
 
 def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:

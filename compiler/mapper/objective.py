@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,15 +111,6 @@ class Traffic:
 
         return Traffic(grow(self.read), grow(self.write), self.instances, self.steps)
 
-    def least_of(self, order: IntArray, starts: IntArray) -> Traffic:
-        """Per run of candidates (sorted by `order`, runs beginning at `starts`) a bound on all of them."""
-
-        def lowest(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
-            return [np.minimum.reduceat(np.asarray(v)[order], starts) for v in values]
-
-        most = [np.maximum.reduceat(np.asarray(v)[order], starts) for v in self.instances]
-        return Traffic(lowest(self.read), lowest(self.write), list(most), lowest([self.steps])[0])
-
     def plus(self, other: Traffic) -> Traffic:
         """Sum of traffic; steps and instances are this one's."""
         return Traffic(
@@ -128,6 +119,21 @@ class Traffic:
             self.instances,
             self.steps,
         )
+
+
+def joined_traffic(parts: Sequence[Traffic], num: int) -> Traffic:
+    """Arrays of several, `num` entries each, end to end."""
+
+    def join(pick: Callable[[Traffic], FloatArray | float]) -> FloatArray:
+        return np.concatenate([np.broadcast_to(np.asarray(pick(part), dtype=np.float64), (num,)) for part in parts])
+
+    levels = range(len(parts[0].read))
+    return Traffic(
+        [join(lambda part, level=level: part.read[level]) for level in levels],
+        [join(lambda part, level=level: part.write[level]) for level in levels],
+        [join(lambda part, level=level: part.instances[level]) for level in levels],
+        join(lambda part: part.steps),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,10 @@ def undominated(rows: Floats) -> Bools:
     return kept
 
 
+# Compiled code takes a third of a second to set itself up on its first call: here, and not in the first search.
+undominated(np.zeros((1, 1)))
+
+
 def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
     """Dims of more than one step, those that share a sliding axis together; at least one group."""
     groups: list[set[int]] = [{dim} for dim, size in enumerate(problem.sizes) if size > 1]
@@ -292,5 +296,3 @@ def outer_chains(problem: Problem, pattern: Pattern) -> tuple[OuterChain, ...]:
             last[point.tensor] = point.level
         found.append(OuterChain(problem, chain, parents))
     return tuple(found)
-
-

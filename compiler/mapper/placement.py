@@ -257,8 +257,8 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
             big[site] = True
             continue
         small[site] = True
-        if dim in info.slide_dims and not point.is_raised:
-            # A wider tile reads less of the windows' overlap again.
+        if any(dim in {d for d, _ in pair} for pair in info.sliding) and not point.is_raised:
+            # A wider tile moves less of the windows' overlap again.
             big[site] = True
             if dim in slides:
                 big[site - 1] = True

@@ -47,11 +47,6 @@ class TensorInfo:
         """Whether it is the op's output."""
         return self.tensor.role is TensorRole.OUTPUT
 
-    @property
-    def slide_dims(self) -> tuple[int, ...]:
-        """Dims along which windows can slide; none for outputs, which never slide."""
-        return () if self.is_output else tuple(d for pair in self.sliding for d, _ in pair)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:

@@ -8,7 +8,7 @@ architectures of one shape are searched for little more than the price of one.
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,21 +17,12 @@ import numpy.typing as npt
 
 from .candidates import Budget, Candidate, Choice, Outcome
 from .inner import Frame, Pattern, inner_traffic, make_frame, raised_holder
-from .menu import (
-    Floor,
-    Menu,
-    column_of,
-    dim_classes,
-    fetched_again,
-    num_of,
-    outer_steps,
-    relaxed_traffic,
-    rows_of,
-)
+from .menu import Floor, Menu, dim_classes, num_of, outer_steps, relaxed_traffic, rows_of
 from .objective import Scorer, Traffic, parse_objective
 from .outer import OuterChain, settled
 from .placement import Point, Tilings
 from .problem import FloatArray, IntArray
+from .sketch import compulsory, fetched_again
 from .tables import Tables
 from .walk import Goal, Inner, best_outer
 
@@ -92,6 +83,7 @@ class Search:
         self.limit = np.inf
         num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
         self.least_units = self.problem.constraints.min_utilization * float(num_units)
+        self._least = [0.0, 0.0, 0.0]
         self._floors: dict[object, dict[tuple[Point, ...], Floor]] = {}
         prices, objective, convention = scorer.prices, scorer.objective, self.problem.convention
         self._goal = Goal(
@@ -112,11 +104,13 @@ class Search:
         """Runs to the end, or to the budget's."""
         tables, outcome = self.tables, self.outcome
         outcome.num_covered += len(tables.patterns) * tables.spread.num
-        first = [float(np.min(self._bounds(pattern, self._compulsory(pattern)))) for pattern in tables.patterns]
+        first = self._first_bounds()
         # First a look at the most promising part of every pattern: a good limit makes all bounds bite.
         opened: dict[int, _Open] = {}
         for k in sorted(range(len(first)), key=lambda k: (first[k], k)):
-            found = self._open(tables.patterns[k]) if first[k] < self.limit else None
+            if first[k] >= self.limit:
+                break
+            found = self._open(tables.patterns[k])
             if found is not None:
                 opened[k] = found
                 self._dive(found)
@@ -127,70 +121,41 @@ class Search:
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
         return outcome
 
-    def _bounds(self, pattern: Pattern, outer: Floor) -> FloatArray:
-        """Per group of spreads a bound on the score under a pattern."""
-        problem, tables = self.problem, self.tables
-        num_levels = len(problem.hierarchy.levels)
-        total = Traffic([0.0] * num_levels, [0.0] * num_levels, tables.group_instances, tables.group_steps)
-        for info in problem.tensors:
-            total = total.plus(self._least_inner(pattern, info.idx))
-        return np.broadcast_to(np.asarray(outer.score(self.scorer, total)), tables.group_steps.shape)
-
-    def _compulsory(self, pattern: Pattern) -> Floor:
-        """What the outermost segment moves at the very least: every tensor once into each level that keeps it."""
-        num_levels = len(self.problem.hierarchy.levels)
-        read: list[FloatArray | float] = [0.0] * num_levels
-        write: list[FloatArray | float] = [0.0] * num_levels
-        for info in self.problem.tensors:
-            levels = [lv for lv in pattern.levels[info.idx] if self.problem.segment_of[lv] == 0]
-            amount = info.elements * info.element_bytes
-            for parent, child in itertools.pairwise(levels):
-                if info.is_output:
-                    write[parent] += amount
-                else:
-                    read[parent] += amount
-                    write[child] += amount
-        energy, latency, main_bytes = self.scorer.parts(Traffic(read, write, [1.0] * num_levels, 0.0))
-        return Floor(float(energy) - self.scorer.mac_energy, float(latency), float(main_bytes))
-
-    def _least_inner(self, pattern: Pattern, tensor: int) -> Traffic:
-        """Least traffic of a tensor below the outermost segment, per group of spreads."""
-        problem = self.problem
-        info = problem.tensors[tensor]
-        parent = pattern.parent(problem, tensor, 0)
-        inner = [lv for lv in pattern.levels[tensor] if problem.segment_of[lv] > 0]
-        if not inner:
-            return self.tables.grouped_direct(tensor, parent)
-        num_levels = len(problem.hierarchy.levels)
-        read: list[FloatArray | float] = [0.0] * num_levels
-        write: list[FloatArray | float] = [0.0] * num_levels
-        whole = info.elements * info.element_bytes
-        last = self.tables.grouped_direct(tensor, inner[-1])
-        if info.is_output:
-            write[parent] += whole
-            # Accumulations that start from nothing read nothing, but drain once each in exchange.
-            drains = whole if not problem.convention.final_drain_is_read else 0.0
-            write[inner[-1]] = write[inner[-1]] + last.write[inner[-1]]
-            read[inner[-1]] = read[inner[-1]] + np.maximum(last.write[inner[-1]] - drains, 0.0)
-        else:
-            for level in (parent, *inner[:-1]):
-                read[level] += whole
-            for level in inner:
-                write[level] += whole
-            read[inner[-1]] = read[inner[-1]] + last.read[inner[-1]]
-        return Traffic(read, write, [1.0] * num_levels, 0.0)
+    def _first_bounds(self) -> list[float]:
+        """Per pattern a bound on its scores."""
+        if not self.tables.patterns:
+            return []
+        starts, inner, whole = self.tables.outline
+        for idx, part in enumerate(self.scorer.parts(inner)):
+            self._least[idx] = float(np.min(part))
+        return np.minimum.reduceat(np.asarray(self.scorer.score(whole)), starts).tolist()
 
     def _least_outer(self, pattern: Pattern) -> Floor | None:
         """What the outermost segment costs at least around any inner tiling; None when nothing fits."""
-        floors = self._floors_of(pattern)
-        return Floor.least(list(floors.values())) if floors else None
+        floors = list(self._floors_of(pattern).values())
+        if not floors:
+            return None
+        return Floor(
+            min(floor.energy_pj for floor in floors),
+            min(floor.latency_cycles for floor in floors),
+            min(floor.main_memory_bytes for floor in floors),
+        )
 
     def _floors_of(self, pattern: Pattern) -> dict[tuple[Point, ...], Floor]:
-        """Per order of the outermost segment's holders what it costs at least; orders that never fit are missing."""
+        """Per order of the outermost segment's holders what it costs at least.
+
+        Orders that never fit, or cannot beat the best score, are missing.
+        """
         plain = replace(pattern, raised=None)
-        key = id(self.tables.outer(plain))
+        chains = self.tables.outer(plain)
+        if not np.isfinite(self.limit):
+            # Finding the exact floors takes long as long as there is no score to beat.
+            energy, latency, main_bytes = self.scorer.parts(compulsory(self.problem, pattern))
+            floor = Floor(float(energy) - self.scorer.mac_energy, float(latency), float(main_bytes))
+            return {chain.chain.points: floor for chain in chains}
+        key = id(chains)
         if key not in self._floors:
-            floors = {chain.chain.points: self._floor(chain) for chain in self.tables.outer(plain)}
+            floors = {chain.chain.points: self._floor(chain) for chain in chains}
             self._floors[key] = {points: floor for points, floor in floors.items() if floor is not None}
         return self._floors[key]
 
@@ -199,14 +164,19 @@ class Search:
         num_levels = len(self.problem.hierarchy.levels)
         nothing = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
         keys = np.ones((len(self.problem.sizes), 1, 1), dtype=np.int64)
+        powers = self._goal.powers
         parts: list[float] = []
         for idx, name in enumerate(("energy", "latency", "main_memory_bytes")):
-            if not getattr(self.scorer.objective, name):
+            if powers[idx] == 0:
                 parts.append(0.0)
                 continue
-            goal = self._goal._replace(powers=np.eye(3)[idx])
+            # Above this the score cannot get below the limit, whatever lies inside.
+            rest = math.prod(self._least[k] ** powers[k] for k in range(3) if k != idx and powers[k])
+            most = (self.limit / rest) ** (1 / powers[idx]) if rest else np.inf
+            most = most * (1 + 1e-9) - (0.0 if name == "latency" else self._least[idx])
             inner = _inner(Scorer(parse_objective(name), self.scorer.prices, 0), nothing, 1)
-            scores, _, _ = _walk(chain, goal, inner, keys, np.full(1, np.inf), self.budget)
+            goal = self._goal._replace(powers=np.eye(3)[idx])
+            scores, _, _ = _walk(chain, goal, inner, keys, np.full(1, most), self.budget)
             if not np.isfinite(scores[0]):
                 return None
             parts.append(float(scores[0]))
@@ -217,43 +187,26 @@ class Search:
         outer = self._least_outer(pattern)
         if outer is None:
             return None
-        menu = self.tables.inner(pattern)
+        tables = self.tables
+        menu = tables.inner(pattern)
         self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         if not menu.num:
             return None
-        self.outcome.num_covered += self.tables.spread.num * menu.num
-        groups = np.flatnonzero(self._coarse(pattern, menu, outer, None) < self.limit)
-        if not len(groups):
+        self.outcome.num_covered += tables.spread.num * menu.num
+        sketch = tables.sketch(pattern, menu)
+        classes = dim_classes(self.problem)
+        is_open = np.asarray(self._bounded(pattern, outer, sketch.traffic, classes, sketch.steps) < self.limit)
+        if not is_open.any():
             return None
-        rows = self.tables.members(groups)
-        rows = rows[self.tables.num_used[rows] >= self.least_units]
-        bounds = self._coarse(pattern, menu, outer, rows)
+        rows = tables.members(np.flatnonzero(sketch.holds[is_open].any(axis=0)))
+        rows = rows[tables.num_used[rows] >= self.least_units]
+        bounds = self._class_bounds(pattern, menu, rows, menu.largest, outer).min(axis=1)
         good = bounds < self.limit
         if not good.any():
             return None
         rows, bounds = rows[good], bounds[good]
         order = np.argsort(bounds, kind="stable")
         return _Open(pattern, menu, outer, rows[order], bounds[order])
-
-    def _coarse(self, pattern: Pattern, menu: Menu, outer: Floor, rows: IntArray | None) -> FloatArray:
-        """Bounds over the largest classes of tilings: per spread of `rows`, or per group of spreads."""
-        tables = self.tables
-        if rows is not None:
-            return self._class_bounds(pattern, menu, rows, menu.largest, outer).min(axis=1)
-        num_levels = len(self.problem.hierarchy.levels)
-        instances: list[FloatArray | float] = [
-            x[:, None] if isinstance(x, np.ndarray) else x for x in tables.group_instances
-        ]
-        total = Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.group_steps[:, None])
-        every = np.arange(len(tables.group_steps))
-        for chain in tables.inner_chains(pattern):
-            if chain.levels:
-                total = total.plus(tables.grouped_kept(menu, chain))
-            else:
-                total = total.plus(column_of(tables.grouped_direct(chain.tensor, chain.parent), every))
-        steps = [] if pattern.raised is None else tables.grouped_steps(menu)
-        bounds = self._bounded(pattern, outer, total, dim_classes(self.problem), steps)
-        return np.broadcast_to(bounds, (len(every), len(menu.largest))).min(axis=1)
 
     def _class_bounds(
         self, pattern: Pattern, menu: Menu, rows: IntArray, classes: IntArray, outer: Floor
@@ -284,10 +237,10 @@ class Search:
         bounds = outer.score(self.scorer, inner)
         if pattern.raised is None:
             return bounds
-        compulsory = self._compulsory(pattern)
+        whole = inner.plus(compulsory(self.problem, pattern))
         least: FloatArray | float = np.inf
         for again in fetched_again(self.problem, pattern, groups, steps):
-            least = np.minimum(least, compulsory.score(self.scorer, inner.plus(again)))
+            least = np.minimum(least, self.scorer.score(whole.plus(again)))
         return np.maximum(bounds, least)
 
     def _dive(self, found: _Open) -> None:

@@ -10,15 +10,18 @@ from functools import cached_property
 import numpy as np
 
 from .inner import Pattern, Site, charge, make_frame
-from .menu import InnerChain, Menu, dim_classes, joined, kept_traffic, make_menu, outer_steps
-from .objective import Traffic
+from .menu import InnerChain, Menu, column_of, dim_classes, joined, kept_traffic, make_menu, outer_steps
+from .objective import Traffic, joined_traffic
 from .outer import OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, IntArray, Problem
+from .sketch import Clusters, Sketch, compulsory, least_kept, make_clusters
 from .spatial import spread_table
 
 SPREAD_LIMIT = 400_000
 TILING_LIMIT = 400_000
+CLUSTERS = 32
+"""Clusters of (group of spreads, class of tilings) pairs in the coarse bounds."""
 
 
 class Tables:
@@ -37,7 +40,9 @@ class Tables:
         self._outer: dict[object, tuple[OuterChain, ...]] = {}
         self._inner: dict[object, Menu] = {}
         self._tilings: dict[object, list[tuple[Tilings, ...]]] = {}
-        self._steps: dict[int, list[FloatArray]] = {}
+        self._sketches: dict[Pattern, Sketch] = {}
+        self._clusters: dict[int, tuple[Clusters, Traffic, list[FloatArray]]] = {}
+        self._clustered_parts: dict[object, Traffic] = {}
         self._direct: dict[tuple[int, int], Traffic] = {}
         self._grouped: dict[object, Traffic] = {}
 
@@ -119,12 +124,81 @@ class Tables:
             self._grouped[key] = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
         return self._grouped[key]
 
-    def grouped_steps(self, menu: Menu) -> list[FloatArray]:
-        """Per class of dims its least steps outside the fan-outs, over (group of spreads, largest class of tilings)."""
-        if id(menu) not in self._steps:
-            order, starts = self.group_order  # spreads of a group have equal products over every class of dims
-            self._steps[id(menu)] = outer_steps(self, menu, order[starts], menu.largest)
-        return self._steps[id(menu)]
+    def sketch(self, pattern: Pattern, menu: Menu) -> Sketch:
+        """Coarse bounds on what a pattern moves below the outermost segment."""
+        if pattern not in self._sketches:
+            chains = self.inner_chains(pattern)
+            clusters, total, steps = self._clusters_of(menu, chains)
+            for chain in chains:
+                total = total.plus(self._clustered(menu, chain))
+            self._sketches[pattern] = Sketch(total, steps, clusters.holds)
+        return self._sketches[pattern]
+
+    def _clusters_of(self, menu: Menu, chains: Sequence[InnerChain]) -> tuple[Clusters, Traffic, list[FloatArray]]:
+        """Clusters of one menu, their instances and steps, and their least steps outside the fan-outs."""
+        key = id(menu)
+        if key not in self._clusters:
+            order, starts = self.group_order
+            # Spreads of a group have equal products over every class of dims.
+            steps = outer_steps(self, menu, order[starts], menu.largest)
+            parts = [self._grouped_part(menu, chain) for chain in chains]
+            neutral = self._per_group()
+            values = [v for part in parts for v in (*part.read, *part.write)]
+            clusters = make_clusters([*values, neutral.steps, *steps], (len(starts), len(menu.largest)), CLUSTERS)
+            least = [np.asarray(clusters.least(v)) for v in steps]
+            self._clusters[key] = clusters, clusters.least_traffic(neutral), least
+        return self._clusters[key]
+
+    def _clustered(self, menu: Menu, chain: InnerChain) -> Traffic:
+        key = (id(menu), chain)
+        if key not in self._clustered_parts:
+            clusters, _, _ = self._clusters[id(menu)]
+            self._clustered_parts[key] = clusters.least_traffic(self._grouped_part(menu, chain))
+        return self._clustered_parts[key]
+
+    def _grouped_part(self, menu: Menu, chain: InnerChain) -> Traffic:
+        if chain.levels:
+            return self.grouped_kept(menu, chain)
+        return column_of(self.grouped_direct(chain.tensor, chain.parent), np.arange(len(self.group_steps)))
+
+    @cached_property
+    def outline(self) -> tuple[list[int], Traffic, Traffic]:
+        """The coarsest bounds, of all patterns together.
+
+        Returns:
+            Where the clusters of each pattern begin in the arrays that follow, the traffic below the outermost
+            segment at least, and with what the outermost segment moves at least.
+        """
+        problem = self.problem
+        every = np.arange(len(self.group_steps))
+        ends = sorted({(info.idx, pattern.levels[info.idx][-1]) for pattern in self.patterns for info in problem.tensors})
+        last = {end: column_of(self.grouped_direct(*end), every) for end in ends}
+        neutral = self._per_group()
+        values = [v for part in last.values() for v in (*part.read, *part.write)]
+        clusters = make_clusters([*values, neutral.steps], (len(every), 1), CLUSTERS)
+        least = {end: clusters.least_traffic(part) for end, part in last.items()}
+        inner: list[Traffic] = []
+        whole: list[Traffic] = []
+        for pattern in self.patterns:
+            total = clusters.least_traffic(neutral)
+            for info in problem.tensors:
+                levels = pattern.levels[info.idx]
+                part = least[info.idx, levels[-1]]
+                is_kept = problem.segment_of[levels[-1]] > 0
+                total = total.plus(least_kept(problem, pattern, info.idx, part) if is_kept else part)
+            inner.append(total)
+            whole.append(total.plus(compulsory(problem, pattern)))
+        num = len(clusters.starts)
+        starts = list(range(0, num * len(self.patterns), num))
+        return starts, joined_traffic(inner, num), joined_traffic(whole, num)
+
+    def _per_group(self) -> Traffic:
+        """No traffic, with the steps and instances of every group of spreads as columns."""
+        num_levels = len(self.problem.hierarchy.levels)
+        instances: list[FloatArray | float] = [
+            x[:, None] if isinstance(x, np.ndarray) else x for x in self.group_instances
+        ]
+        return Traffic([0.0] * num_levels, [0.0] * num_levels, instances, self.group_steps[:, None])
 
     def _least_by_group(self, traffic: Traffic) -> Traffic:
         order, starts = self.group_order

@@ -1,0 +1,211 @@
+"""Coarse bounds that no capacity outside the fan-outs, bandwidth or energy changes: listed once, priced often.
+
+Thousands of pairs of spread and class of tilings are put into a few clusters of much alike traffic. A cluster
+moves at least the least of its members, by level and direction, and one look at it often rules out all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .compiled import compiled
+from .inner import Pattern
+from .objective import Traffic
+from .problem import FloatArray, IntArray, Problem
+from .walk import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Coarse bounds on one pattern, over clusters of (group of spreads, class of tilings).
+
+    Attributes:
+        traffic: The least traffic below the outermost segment, and the most instances.
+        steps: Per class of dims the least steps outside the fan-outs.
+        holds: See `Clusters`.
+    """
+
+    traffic: Traffic
+    steps: list[FloatArray]
+    holds: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """(group of spreads, class of tilings) pairs, sorted into clusters.
+
+    Attributes:
+        shape: Groups of spreads, and classes of tilings.
+        order: Pairs by cluster.
+        starts: Where each cluster begins in `order`.
+        holds: [clusters, groups of spreads] whether some pair of the group is in the cluster.
+    """
+
+    shape: tuple[int, int]
+    order: IntArray
+    starts: IntArray
+    holds: Bools
+
+    def least(self, values: FloatArray | float) -> FloatArray | float:
+        """The least of each cluster; `values` are broadcastable to `shape`."""
+        return np.minimum.reduceat(self._ordered(values), self.starts) if isinstance(values, np.ndarray) else values
+
+    def most(self, values: FloatArray | float) -> FloatArray | float:
+        """The most of each cluster."""
+        return np.maximum.reduceat(self._ordered(values), self.starts) if isinstance(values, np.ndarray) else values
+
+    def least_traffic(self, traffic: Traffic) -> Traffic:
+        """The least reads, writes and steps, and the most instances, of each cluster."""
+        return Traffic(
+            [self.least(v) for v in traffic.read],
+            [self.least(v) for v in traffic.write],
+            [self.most(v) for v in traffic.instances],
+            self.least(traffic.steps),
+        )
+
+    def _ordered(self, values: FloatArray) -> FloatArray:
+        return np.broadcast_to(values, self.shape).reshape(-1)[self.order]
+
+
+def make_clusters(values: Sequence[FloatArray | float], shape: tuple[int, int], most: int) -> Clusters:
+    """Clusters pairs that are alike by ratio in every one of some values, each broadcastable to `shape`."""
+    flat = [np.broadcast_to(v, shape).reshape(-1) for v in values if isinstance(v, np.ndarray)]
+    flat = [column for column in flat if column.min() != column.max()]
+    num_pairs = shape[0] * shape[1]
+    labels = np.zeros(num_pairs, dtype=np.int64)
+    num = cluster(np.log(np.maximum(np.stack(flat), 1e-3)), most, labels) if flat else 1
+    order = np.argsort(labels, kind="stable")
+    holds = np.zeros((num, shape[0]), dtype=np.bool_)
+    holds[labels, np.arange(num_pairs) // shape[1]] = True
+    return Clusters(shape, order, np.searchsorted(labels[order], np.arange(num)), holds)
+
+
+@compiled
+def cluster(columns: Floats, most: int, labels: Ints) -> int:
+    """Splits the widest cluster in the middle of its widest column until there are `most`, or all are points.
+
+    Args:
+        columns: [columns, members].
+        most: How many clusters to make.
+        labels: [members] cluster of each; updated.
+
+    Returns:
+        The number of clusters.
+    """
+    width, size = columns.shape
+    low = np.full((most, width), np.inf)
+    high = np.full((most, width), -np.inf)
+    for c in range(width):
+        for i in range(size):
+            low[0, c] = min(low[0, c], columns[c, i])
+            high[0, c] = max(high[0, c], columns[c, i])
+    num = 1
+    while num < most:
+        at, column, widest = 0, 0, 0.0
+        for k in range(num):
+            for c in range(width):
+                if high[k, c] - low[k, c] > widest:
+                    at, column, widest = k, c, high[k, c] - low[k, c]
+        if widest <= 0.0:
+            break
+        middle = (low[at, column] + high[at, column]) / 2
+        for c in range(width):
+            low[at, c], high[at, c] = np.inf, -np.inf
+        for i in range(size):
+            if labels[i] != at:
+                continue
+            if columns[column, i] > middle:
+                labels[i] = num
+            for c in range(width):
+                low[labels[i], c] = min(low[labels[i], c], columns[c, i])
+                high[labels[i], c] = max(high[labels[i], c], columns[c, i])
+        num += 1
+    return num
+
+
+def compulsory(problem: Problem, pattern: Pattern) -> Traffic:
+    """What the outermost segment moves at the very least: every tensor once into each level that keeps it."""
+    num_levels = len(problem.hierarchy.levels)
+    read: list[FloatArray | float] = [0.0] * num_levels
+    write: list[FloatArray | float] = [0.0] * num_levels
+    for info in problem.tensors:
+        levels = [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] == 0]
+        amount = info.elements * info.element_bytes
+        for parent, child in itertools.pairwise(levels):
+            if info.is_output:
+                write[parent] += amount
+            else:
+                read[parent] += amount
+                write[child] += amount
+    return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+
+def least_kept(problem: Problem, pattern: Pattern, tensor: int, last: Traffic) -> Traffic:
+    """Least traffic of a tensor that is kept below the fan-outs: once through every level.
+
+    Args:
+        problem: The problem.
+        pattern: Which levels keep which tensors.
+        tensor: The tensor.
+        last: Its traffic at the compute unit, charged to its innermost holder.
+    """
+    info = problem.tensors[tensor]
+    parent = pattern.parent(problem, tensor, 0)
+    inner = [lv for lv in pattern.levels[tensor] if problem.segment_of[lv] > 0]
+    num_levels = len(problem.hierarchy.levels)
+    read: list[FloatArray | float] = [0.0] * num_levels
+    write: list[FloatArray | float] = [0.0] * num_levels
+    whole = info.elements * info.element_bytes
+    if info.is_output:
+        write[parent] += whole
+        # Accumulations that start from nothing read nothing, but drain once each in exchange.
+        drains = whole if not problem.convention.final_drain_is_read else 0.0
+        write[inner[-1]] = write[inner[-1]] + last.write[inner[-1]]
+        read[inner[-1]] = read[inner[-1]] + np.maximum(last.write[inner[-1]] - drains, 0.0)
+    else:
+        for level in (parent, *inner[:-1]):
+            read[level] += whole
+        for level in inner:
+            write[level] += whole
+        read[inner[-1]] = read[inner[-1]] + last.read[inner[-1]]
+    return Traffic(read, write, [1.0] * num_levels, 0.0)
+
+
+def fetched_again(
+    problem: Problem, pattern: Pattern, groups: Sequence[tuple[int, ...]], steps: Sequence[FloatArray | float]
+) -> Iterator[Traffic]:
+    """What moves beyond `compulsory` in a pattern with a raised holder.
+
+    From the raised holder inward, dims that index its tensor keep the extents that they have at the fan-outs, so that
+    some tensor held there is fetched again at each of their steps that does not index it. Which tensor that is
+    is open: the traffic for each that it can be.
+
+    Args:
+        problem: The problem.
+        pattern: The pattern.
+        groups: Dims, those that index the same tensors together.
+        steps: Per group the steps of its dims outside the fan-outs, at least.
+    """
+    assert pattern.raised is not None
+    related = problem.tensors[pattern.raised].related
+    num_levels = len(problem.hierarchy.levels)
+    for info in problem.tensors:
+        held = [level for level in pattern.levels[info.idx] if problem.segment_of[level] == 0]
+        if info.idx == pattern.raised or len(held) == 1:
+            continue
+        times: FloatArray | float = 1.0
+        for dims, number in zip(groups, steps, strict=True):
+            if dims[0] in related and dims[0] not in info.related:
+                times = times * number
+        amount = (times - 1.0) * (info.elements * info.element_bytes)
+        read: list[FloatArray | float] = [0.0] * num_levels
+        write: list[FloatArray | float] = [0.0] * num_levels
+        parent, child = held[-2:]
+        if info.is_output:
+            write[parent], read[child] = amount, amount
+        read[parent], write[child] = amount, amount
+        yield Traffic(read, write, [1.0] * num_levels, 0.0)
