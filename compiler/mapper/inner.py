@@ -293,7 +293,8 @@ def raised_holder(problem: Problem, pattern: Pattern, frame: Frame, chains: Sequ
             shared = factors.reduction[dim] if info.is_output else factors.multicast[dim]
             numbers += [frame.tops[segment][dim], factors.every[dim], shared]
             spread = spread * factors.every[dim]
-        keys.append(numbers)
+        # Dims that index the tensor are not looped over where it is raised.
+        keys.append([0.0] * len(numbers) if dim in info.related else numbers)
         if dim in info.related:
             is_possible = is_possible & (frame.bottoms[0][dim] == site.extents[dim] * spread)
         elif dim in info.unrelated:

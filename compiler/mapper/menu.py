@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .inner import Pattern
-from .objective import Scorer, Traffic
+from .objective import Objective, Scorer, Traffic
 from .placement import Tilings, slide_choices
 from .problem import FloatArray, IntArray, Problem
 from .traffic import axis_elements
 
 if TYPE_CHECKING:
     from .tables import Tables
+
+
+_PACK = 2.0**26
+"""Two extents below it fit one float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,17 @@ class Floor:
 
     def score(self, scorer: Scorer, traffic: Traffic) -> FloatArray | float:
         """A bound on the score of any mapping that moves `traffic` besides."""
-        energy, latency, main_bytes = scorer.parts(traffic)
-        return scorer.objective.score(
+        return self.with_inner(scorer.objective, *scorer.parts(traffic))
+
+    def with_inner(
+        self,
+        objective: Objective,
+        energy: FloatArray | float,
+        latency: FloatArray | float,
+        main_bytes: FloatArray | float,
+    ) -> FloatArray | float:
+        """A bound on the score of any mapping that costs this much besides."""
+        return objective.score(
             energy + self.energy_pj, np.maximum(latency, self.latency_cycles), main_bytes + self.main_memory_bytes
         )
 
@@ -362,19 +375,34 @@ class _Relaxed:
         held: FloatArray = np.full((1, 1), info.plain_elements)
         shared: FloatArray = held
         for pair, row in zip(info.sliding, self.menu.windows[tensor, level], strict=True):
-            elements, *extents = (column[None, self.classes] for column in row)
-            around: list[FloatArray | float] = [1.0] * len(problem.sizes)
-            spread = np.ones((len(self.rows), 1))
-            for (dim, _), extent in zip(pair, extents, strict=True):
-                factor = np.ones((len(self.rows), 1))
+            elements, *extents = (column[self.classes] for column in row)
+            spread = np.ones(len(self.rows))
+            factors: list[FloatArray] = []
+            for dim, _ in pair:
+                factor = np.ones(len(self.rows))
                 for fanout in range(problem.segment_of[parent], problem.segment_of[level]):
-                    spread = spread * self.tables.spread.spreads[fanout].every[dim][self.rows, None]
-                    factor = factor * self.tables.spread.spreads[fanout].multicast[dim][self.rows, None]
-                around[dim] = extent * factor
-            held = held * elements
+                    spread = spread * self.tables.spread.spreads[fanout].every[dim][self.rows]
+                    factor = factor * self.tables.spread.spreads[fanout].multicast[dim][self.rows]
+                factors.append(factor)
             # An axis that is spread over instances does not slide.
-            shared = shared * np.where(spread > 1, axis_elements(problem, pair, around), elements)
+            beside = self._beside(pair, factors, extents)
+            held = held * elements[None]
+            shared = shared * np.where(spread[:, None] > 1, beside, elements[None])
         return held, shared
+
+    def _beside(
+        self, pair: tuple[tuple[int, int], tuple[int, int]], factors: list[FloatArray], extents: list[FloatArray]
+    ) -> FloatArray:
+        """Elements along one sliding axis where instances share what overlaps, [rows, classes].
+
+        Few pairs of factors and of extents are different: each combination is worked out once.
+        """
+        some, of_row = np.unique(factors[0] * _PACK + factors[1], return_inverse=True)
+        others, of_class = np.unique(extents[0] * _PACK + extents[1], return_inverse=True)
+        around: list[FloatArray | float] = [1.0] * len(self.problem.sizes)
+        for (dim, _), factor, extent in zip(pair, np.divmod(some, _PACK), np.divmod(others, _PACK), strict=True):
+            around[dim] = factor[:, None] * extent
+        return np.asarray(axis_elements(self.problem, pair, around))[of_row.reshape(-1)[:, None], of_class.reshape(-1)]
 
     def moved(self, tensor: int, level: int, parent: int, *, shared: bool | None) -> FloatArray:
         """Least refills of a tile over the tensor's size; with `shared` instances that share count once."""

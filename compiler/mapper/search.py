@@ -8,47 +8,26 @@ architectures of one shape are searched for little more than the price of one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from .candidates import Budget, Candidate, Choice, Outcome
+from .candidates import Budget, Outcome
+from .completion import Completion, Found, stacked
 from .inner import Frame, Pattern, inner_traffic, make_frame, raised_holder
 from .menu import Floor, Menu, dim_classes, num_of, outer_steps, relaxed_traffic, rows_of
-from .objective import Scorer, Traffic, parse_objective
-from .outer import OuterChain, settled
-from .placement import Point, Tilings
+from .objective import Scorer, Traffic
 from .problem import FloatArray, IntArray
 from .sketch import compulsory, fetched_again
 from .tables import Tables
-from .walk import Goal, Inner, best_outer
 
 FIRST_BOUNDS, MOST_BOUNDS = 20_000, 400_000
 """Pairs of spread and class of tilings that are bounded together: few at first, while nothing is found yet."""
 FIRST_PAIRS = 500
 FIRST_CELLS, MOST_CELLS = 2_000, 100_000
 """Inner tilings that are evaluated together."""
-FIRST_OUTER, MOST_OUTER = 4, 4096
-"""Inner tilings that are completed outward together."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Promising candidates without their outer tilings: arrays over candidates, last axis of `keys` and `scale`.
-
-    `keys` and `scale` are what the outermost segment needs to know: see `OuterChain.options` and `walk.Inner`.
-    """
-
-    scores: FloatArray
-    option: tuple[Tilings, ...]
-    rows: IntArray
-    columns: IntArray
-    traffic: Traffic
-    keys: IntArray
-    scale: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +59,14 @@ class Search:
         self.budget = budget or Budget()
         self.keep = keep
         self.outcome = Outcome()
-        self.limit = np.inf
+        self.completion = Completion(tables, scorer, self.budget, keep)
         num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
         self.least_units = self.problem.constraints.min_utilization * float(num_units)
-        self._least = [0.0, 0.0, 0.0]
-        self._floors: dict[object, dict[tuple[Point, ...], Floor]] = {}
-        prices, objective, convention = scorer.prices, scorer.objective, self.problem.convention
-        self._goal = Goal(
-            read_pj=prices.read_pj[:, 0].copy(),
-            write_pj=prices.write_pj[:, 0].copy(),
-            read_rate=prices.read_bytes_per_cycle[:, 0].copy(),
-            write_rate=prices.write_bytes_per_cycle[:, 0].copy(),
-            shares_port=prices.shares_port[:, 0] > 0,
-            capacity=prices.capacity_bytes[:, 0].copy(),
-            powers=np.array([objective.energy, objective.latency, objective.main_memory_bytes]),
-            first_reads=convention.first_accumulation_reads,
-            is_one=convention.partial_sum_refills == "one",
-            drain_reads=convention.final_drain_is_read,
-        )
-        self._best = np.full(keep, np.inf)
+
+    @property
+    def limit(self) -> float:
+        """Only scores below it are of interest."""
+        return self.completion.limit
 
     def run(self) -> Outcome:
         """Runs to the end, or to the budget's."""
@@ -117,7 +85,8 @@ class Search:
         open_bound = np.inf
         for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
             open_bound = min(open_bound, self._search_pattern(opened[k]))
-        outcome.is_complete = outcome.is_complete and tables.is_spread_complete
+        outcome.best = self.completion.best
+        outcome.is_complete = outcome.is_complete and self.completion.is_complete and tables.is_spread_complete
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
         return outcome
 
@@ -127,64 +96,12 @@ class Search:
             return []
         starts, inner, whole = self.tables.outline
         for idx, part in enumerate(self.scorer.parts(inner)):
-            self._least[idx] = float(np.min(part))
+            self.completion.least[idx] = float(np.min(part))
         return np.minimum.reduceat(np.asarray(self.scorer.score(whole)), starts).tolist()
-
-    def _least_outer(self, pattern: Pattern) -> Floor | None:
-        """What the outermost segment costs at least around any inner tiling; None when nothing fits."""
-        floors = list(self._floors_of(pattern).values())
-        if not floors:
-            return None
-        return Floor(
-            min(floor.energy_pj for floor in floors),
-            min(floor.latency_cycles for floor in floors),
-            min(floor.main_memory_bytes for floor in floors),
-        )
-
-    def _floors_of(self, pattern: Pattern) -> dict[tuple[Point, ...], Floor]:
-        """Per order of the outermost segment's holders what it costs at least.
-
-        Orders that never fit, or cannot beat the best score, are missing.
-        """
-        plain = replace(pattern, raised=None)
-        chains = self.tables.outer(plain)
-        if not np.isfinite(self.limit):
-            # Finding the exact floors takes long as long as there is no score to beat.
-            energy, latency, main_bytes = self.scorer.parts(compulsory(self.problem, pattern))
-            floor = Floor(float(energy) - self.scorer.mac_energy, float(latency), float(main_bytes))
-            return {chain.chain.points: floor for chain in chains}
-        key = id(chains)
-        if key not in self._floors:
-            floors = {chain.chain.points: self._floor(chain) for chain in chains}
-            self._floors[key] = {points: floor for points, floor in floors.items() if floor is not None}
-        return self._floors[key]
-
-    def _floor(self, chain: OuterChain) -> Floor | None:
-        """The least of each of energy, cycles and main-memory bytes, around tiles of one element."""
-        num_levels = len(self.problem.hierarchy.levels)
-        nothing = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
-        keys = np.ones((len(self.problem.sizes), 1, 1), dtype=np.int64)
-        powers = self._goal.powers
-        parts: list[float] = []
-        for idx, name in enumerate(("energy", "latency", "main_memory_bytes")):
-            if powers[idx] == 0:
-                parts.append(0.0)
-                continue
-            # Above this the score cannot get below the limit, whatever lies inside.
-            rest = math.prod(self._least[k] ** powers[k] for k in range(3) if k != idx and powers[k])
-            most = (self.limit / rest) ** (1 / powers[idx]) if rest else np.inf
-            most = most * (1 + 1e-9) - (0.0 if name == "latency" else self._least[idx])
-            inner = _inner(Scorer(parse_objective(name), self.scorer.prices, 0), nothing, 1)
-            goal = self._goal._replace(powers=np.eye(3)[idx])
-            scores, _, _ = _walk(chain, goal, inner, keys, np.full(1, most), self.budget)
-            if not np.isfinite(scores[0]):
-                return None
-            parts.append(float(scores[0]))
-        return Floor(*parts)
 
     def _open(self, pattern: Pattern) -> _Open | None:
         """Bounds every spread under a pattern; None when nothing of it fits or can be better."""
-        outer = self._least_outer(pattern)
+        outer = self.completion.least_outer(pattern)
         if outer is None:
             return None
         tables = self.tables
@@ -195,7 +112,8 @@ class Search:
         self.outcome.num_covered += tables.spread.num * menu.num
         sketch = tables.sketch(pattern, menu)
         classes = dim_classes(self.problem)
-        is_open = np.asarray(self._bounded(pattern, outer, sketch.traffic, classes, sketch.steps) < self.limit)
+        bounds = np.asarray(self._bounded(pattern, outer, sketch.traffic, classes, sketch.steps))
+        is_open = np.broadcast_to(bounds < self.limit, sketch.holds.shape[:1])
         if not is_open.any():
             return None
         rows = tables.members(np.flatnonzero(sketch.holds[is_open].any(axis=0)))
@@ -324,8 +242,8 @@ class Search:
         columns = np.concatenate([menu.members[int(c)] for c in classes])
         rows = np.repeat(rows, menu.class_sizes[classes])
         self.budget.tilings -= len(rows)
-        found: list[_Found] = []
-        for option, option_low in zip(menu.options, menu.starts, strict=True):
+        found: list[Found] = []
+        for k, (option, option_low) in enumerate(zip(menu.options, menu.starts, strict=True)):
             here = np.flatnonzero((columns >= option_low) & (columns < option_low + num_of(option)))
             if not len(here):
                 continue
@@ -349,17 +267,17 @@ class Search:
             if len(at):
                 keys = [[below, *rest] for below, rest in zip(frame.bottoms[0], numbers, strict=True)]
                 found.append(
-                    _Found(
+                    Found(
                         score[at],
-                        option,
+                        np.full(len(at), k),
                         rows[here[at]],
                         columns[here[at]] - option_low,
                         traffic.broadcast(shape).take(at),
-                        np.stack([_stacked(some, shape)[:, at] for some in keys]).astype(np.int64),
-                        _stacked(scale, shape)[:, at],
+                        np.stack([stacked(some, shape)[:, at] for some in keys]).astype(np.int64),
+                        stacked(scale, shape)[:, at],
                     )
                 )
-        return self._complete(pattern, found)
+        return self.completion.complete(pattern, menu.options, Found.joined(found)) if found else np.inf
 
     def _is_tight(self, frame: Frame) -> npt.NDArray[np.bool_] | bool:
         """Whether no spatial factor is larger than the pieces that there are."""
@@ -371,100 +289,3 @@ class Search:
                 top = frame.tops[segment][dim]
                 tight = tight & ((frame.spreads[segment - 1].every[dim] - 1) * top < size)
         return tight
-
-    def _complete(self, pattern: Pattern, found: list[_Found]) -> float:
-        """Adds the best outer tiling to each candidate, most promising first; returns the least bound left open."""
-        floors = self._floors_of(pattern)
-        open_bound = np.inf
-        for f in found:
-            order = np.argsort(f.scores, kind="stable")
-            low, step = 0, FIRST_OUTER
-            while low < len(order) and f.scores[order[low]] < self.limit:
-                batch = order[low : low + step]
-                for chain in self.tables.outer(pattern):
-                    floor = floors.get(tuple(point for point in chain.chain.points if not point.is_raised))
-                    if floor is not None:
-                        open_bound = min(open_bound, self._finish(pattern, f, batch, chain, floor))
-                if open_bound < np.inf:
-                    return open_bound
-                low, step = low + step, min(step * 4, MOST_OUTER)
-        return open_bound
-
-    def _finish(self, pattern: Pattern, found: _Found, which: IntArray, chain: OuterChain, floor: Floor) -> float:
-        """Finds the best outer tilings of one order for some candidates; returns the least bound left open."""
-        bounds = np.broadcast_to(floor.score(self.scorer, found.traffic.take(which)), which.shape)
-        order = np.argsort(bounds, kind="stable")
-        which = which[order[bounds[order] < self.limit]]
-        if not len(which):
-            return np.inf
-        inner = _inner(self.scorer, found.traffic.take(which), len(which))
-        inner = inner._replace(bound=np.sort(bounds)[: len(which)], scale=np.ascontiguousarray(found.scale[:, which].T))
-        scores, rows, num = _walk(chain, self._goal, inner, found.keys[:, :, which], self._best, self.budget)
-        self.limit = float(self._best[-1])
-        for k in np.flatnonzero(scores <= self.limit):
-            if not np.isfinite(scores[k]):
-                continue
-            at = chain.extents(rows[k].tolist())
-            candidate = Candidate(
-                pattern=pattern,
-                row=int(found.rows[which[k]]),
-                inner=tuple(_choice(tiling, int(found.columns[which[k]])) for tiling in found.option),
-                outer=Choice(settled(self.problem, chain.chain, at), (), at),
-                score=float(scores[k]),
-            )
-            self.outcome.best = sorted([*self.outcome.best, candidate], key=lambda kept: kept.score)[: self.keep]
-        if num < len(which):
-            self.outcome.is_complete = False
-            return float(inner.bound[num])
-        return np.inf
-
-
-def _walk(
-    chain: OuterChain,
-    goal: Goal,
-    inner: Inner,
-    keys: npt.NDArray[np.int64],
-    best: FloatArray,
-    budget: Budget,
-) -> tuple[FloatArray, npt.NDArray[np.int64], int]:
-    """Scores and options of the best outer tilings, and how many inner tilings were finished."""
-    pool, start, stop = chain.options(keys)
-    num = len(start)
-    scores = np.full(num, np.inf)
-    rows = np.zeros(start.shape, dtype=np.int64)
-    most = 0 if budget.is_spent else int(min(max(budget.tilings, 0), 2**62))
-    inner = inner._replace(start=start, stop=stop)
-    done, num_nodes = best_outer(chain.form, goal, inner, pool, best, most, scores, rows)
-    budget.tilings -= num_nodes
-    return scores, rows, done
-
-
-def _inner(scorer: Scorer, traffic: Traffic, num: int) -> Inner:
-    """Inner tilings in the compiled core's terms, options and bounds still to come."""
-    none = np.zeros((num, 0), dtype=np.int64)
-    energy, _, _ = scorer.parts(traffic)
-    cycles = traffic.steps * float(scorer.prices.cycles_per_step[0])
-    return Inner(
-        bound=np.zeros(num),
-        energy=_stacked([energy], (num,))[0],
-        cycles=_stacked([cycles], (num,))[0],
-        read=np.ascontiguousarray(_stacked(traffic.read, (num,)).T),
-        write=np.ascontiguousarray(_stacked(traffic.write, (num,)).T),
-        instances=np.ascontiguousarray(_stacked(traffic.instances, (num,)).T),
-        start=none,
-        stop=none,
-        scale=np.zeros((num, 4)),
-    )
-
-
-def _stacked(values: Sequence[FloatArray | float], shape: tuple[int, ...]) -> FloatArray:
-    """Values in full shape, [values, ...]."""
-    return np.stack([np.broadcast_to(np.asarray(value, dtype=np.float64), shape) for value in values])
-
-
-def _choice(tiling: Tilings, row: int) -> Choice:
-    return Choice(
-        tiling.chain,
-        tuple(int(extent[row]) for extent in tiling.top),
-        tuple(tuple(int(extent[row]) for extent in site) for site in tiling.at),
-    )

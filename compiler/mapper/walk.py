@@ -75,33 +75,38 @@ class Goal(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """Inner tilings, in ascending order of their bounds.
+    """Inner tilings.
 
     Attributes:
-        bound: [n] no outer tiling takes them below this score.
         energy: [n] energy of all that they decide [pJ].
         cycles: [n] cycles of the compute units.
         read, write: [n, levels] bytes that they move.
         instances: [n, levels] instances in use.
-        start, stop: [n, groups] rows of `pool` that are options around them.
         scale: [n, 4] for the raised point: bytes per refill of all instances, of what crosses, of each reduction
             group; and bytes that start from nothing where every instance takes returning sums.
     """
 
-    bound: Floats
     energy: Floats
     cycles: Floats
     read: Floats
     write: Floats
     instances: Floats
-    start: Ints
-    stop: Ints
     scale: Floats
 
 
 @compiled
 def best_outer(
-    form: ChainForm, goal: Goal, inner: Inner, pool: Floats, best: Floats, most_nodes: int, scores: Floats, rows: Ints
+    form: ChainForm,
+    goal: Goal,
+    inner: Inner,
+    bounds: Floats,
+    start: Ints,
+    stop: Ints,
+    pool: Floats,
+    best: Floats,
+    most_nodes: int,
+    scores: Floats,
+    rows: Ints,
 ) -> tuple[int, int]:
     """Completes inner tilings by the outer tiling with the least score.
 
@@ -109,6 +114,9 @@ def best_outer(
         form: The chain.
         goal: What is minimised.
         inner: The inner tilings.
+        bounds: [n] no outer tiling takes them below this score, ascending.
+        start: [n, groups] the first row of `pool` that is an option around them.
+        stop: [n, groups] the row after the last.
         pool: [options, terms] factors.
         best: The best scores so far, ascending; only what scores below the last is of interest. Updated.
         most_nodes: Stop when so many partial choices have been looked at.
@@ -118,7 +126,7 @@ def best_outer(
     Returns:
         Inner tilings that were finished, and partial choices that were looked at.
     """
-    num, num_groups = inner.start.shape
+    num, num_groups = start.shape
     num_terms = pool.shape[1]
     least = np.ones((num_groups + 1, num_terms))
     product = np.ones((num_groups + 1, num_terms))
@@ -129,16 +137,16 @@ def best_outer(
     write = np.zeros(goal.capacity.shape[0])
     nodes = 0
     for k in range(num):
-        if inner.bound[k] >= best[-1]:
+        if bounds[k] >= best[-1]:
             return num, nodes
         if nodes >= most_nodes:
             return k, nodes
         is_empty = False
         for j in range(num_groups - 1, -1, -1):
-            is_empty = is_empty or inner.start[k, j] == inner.stop[k, j]
+            is_empty = is_empty or start[k, j] == stop[k, j]
             for m in range(num_terms):
                 lowest = np.inf
-                for row in range(inner.start[k, j], inner.stop[k, j]):
+                for row in range(start[k, j], stop[k, j]):
                     lowest = min(lowest, pool[row, m])
                 least[j, m] = least[j + 1, m] * lowest
         if is_empty:
@@ -146,10 +154,10 @@ def best_outer(
         limit = best[-1]
         is_found = False
         depth = 0
-        at[0] = inner.start[k, 0] - 1
+        at[0] = start[k, 0] - 1
         while depth >= 0:
             at[depth] += 1
-            if at[depth] >= inner.stop[k, depth]:
+            if at[depth] >= stop[k, depth]:
                 depth -= 1
                 continue
             nodes += 1
@@ -164,7 +172,7 @@ def best_outer(
                 continue
             if depth + 1 < num_groups:
                 depth += 1
-                at[depth] = inner.start[k, depth] - 1
+                at[depth] = start[k, depth] - 1
                 continue
             limit, is_found = score, True
             rows[k] = at
