@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .candidates import Budget, Candidate, Choice
 from .inner import Pattern
 from .menu import Floor
-from .objective import Scorer, Traffic
+from .objective import Scorer, Traffic, joined_traffic
 from .outer import OuterChain, settled
 from .placement import Point, Tilings
 from .problem import FloatArray, IntArray
@@ -51,22 +51,12 @@ class Found:
         """All of several."""
         if len(parts) == 1:
             return parts[0]
-
-        def levels(values: Sequence[Sequence[FloatArray | float]]) -> list[FloatArray | float]:
-            return [np.concatenate([np.asarray(v) for v in level]) for level in zip(*values, strict=True)]
-
-        traffic = Traffic(
-            levels([part.traffic.read for part in parts]),
-            levels([part.traffic.write for part in parts]),
-            levels([part.traffic.instances for part in parts]),
-            levels([[part.traffic.steps] for part in parts])[0],
-        )
         return Found(
             np.concatenate([part.scores for part in parts]),
             np.concatenate([part.options for part in parts]),
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.columns for part in parts]),
-            traffic,
+            joined_traffic([part.traffic for part in parts]),
             np.concatenate([part.keys for part in parts], axis=2),
             np.concatenate([part.scale for part in parts], axis=1),
         )

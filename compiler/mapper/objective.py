@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,18 +121,18 @@ class Traffic:
         )
 
 
-def joined_traffic(parts: Sequence[Traffic], num: int) -> Traffic:
-    """Arrays of several, `num` entries each, end to end."""
+def joined_traffic(parts: Sequence[Traffic]) -> Traffic:
+    """Arrays of several end to end, each in full shape."""
 
-    def join(pick: Callable[[Traffic], FloatArray | float]) -> FloatArray:
-        return np.concatenate([np.broadcast_to(np.asarray(pick(part), dtype=np.float64), (num,)) for part in parts])
+    def join(values: Sequence[FloatArray | float]) -> FloatArray:
+        return np.concatenate([np.asarray(v) for v in values])
 
     levels = range(len(parts[0].read))
     return Traffic(
-        [join(lambda part, level=level: part.read[level]) for level in levels],
-        [join(lambda part, level=level: part.write[level]) for level in levels],
-        [join(lambda part, level=level: part.instances[level]) for level in levels],
-        join(lambda part: part.steps),
+        [join([part.read[level] for part in parts]) for level in levels],
+        [join([part.write[level] for part in parts]) for level in levels],
+        [join([part.instances[level] for part in parts]) for level in levels],
+        join([part.steps for part in parts]),
     )
 
 

@@ -91,13 +91,14 @@ class Search:
         return outcome
 
     def _first_bounds(self) -> list[float]:
-        """Per pattern a bound on its scores."""
-        if not self.tables.patterns:
-            return []
-        starts, inner, whole = self.tables.outline
-        for idx, part in enumerate(self.scorer.parts(inner)):
-            self.completion.least[idx] = float(np.min(part))
-        return np.minimum.reduceat(np.asarray(self.scorer.score(whole)), starts).tolist()
+        """Per pattern a bound on its scores; infinite where nothing fits below the fan-outs."""
+        bounds = np.full(len(self.tables.patterns), np.inf)
+        outline = self.tables.outline
+        if len(outline.owner):
+            for idx, part in enumerate(self.scorer.parts(outline.inner)):
+                self.completion.least[idx] = float(np.min(part))
+            np.minimum.at(bounds, outline.owner, np.asarray(self.scorer.score(outline.whole)))
+        return bounds.tolist()
 
     def _open(self, pattern: Pattern) -> _Open | None:
         """Bounds every spread under a pattern; None when nothing of it fits or can be better."""

@@ -35,6 +35,22 @@ class Sketch:
 
 
 @dataclass(frozen=True, slots=True)
+class Outline:
+    """The sketches of all patterns end to end.
+
+    Attributes:
+        owner: The pattern of each entry; a raised pattern has its clusters once for each tensor that it can outlive,
+            and patterns of which nothing fits have none.
+        inner: Least traffic below the outermost segment.
+        whole: The same with what the outermost segment moves at least.
+    """
+
+    owner: IntArray
+    inner: Traffic
+    whole: Traffic
+
+
+@dataclass(frozen=True, slots=True)
 class Clusters:
     """(group of spreads, class of tilings) pairs, sorted into clusters.
 
@@ -141,37 +157,6 @@ def compulsory(problem: Problem, pattern: Pattern) -> Traffic:
             else:
                 read[parent] += amount
                 write[child] += amount
-    return Traffic(read, write, [1.0] * num_levels, 0.0)
-
-
-def least_kept(problem: Problem, pattern: Pattern, tensor: int, last: Traffic) -> Traffic:
-    """Least traffic of a tensor that is kept below the fan-outs: once through every level.
-
-    Args:
-        problem: The problem.
-        pattern: Which levels keep which tensors.
-        tensor: The tensor.
-        last: Its traffic at the compute unit, charged to its innermost holder.
-    """
-    info = problem.tensors[tensor]
-    parent = pattern.parent(problem, tensor, 0)
-    inner = [lv for lv in pattern.levels[tensor] if problem.segment_of[lv] > 0]
-    num_levels = len(problem.hierarchy.levels)
-    read: list[FloatArray | float] = [0.0] * num_levels
-    write: list[FloatArray | float] = [0.0] * num_levels
-    whole = info.elements * info.element_bytes
-    if info.is_output:
-        write[parent] += whole
-        # Accumulations that start from nothing read nothing, but drain once each in exchange.
-        drains = whole if not problem.convention.final_drain_is_read else 0.0
-        write[inner[-1]] = write[inner[-1]] + last.write[inner[-1]]
-        read[inner[-1]] = read[inner[-1]] + np.maximum(last.write[inner[-1]] - drains, 0.0)
-    else:
-        for level in (parent, *inner[:-1]):
-            read[level] += whole
-        for level in inner:
-            write[level] += whole
-        read[inner[-1]] = read[inner[-1]] + last.read[inner[-1]]
     return Traffic(read, write, [1.0] * num_levels, 0.0)
 
 

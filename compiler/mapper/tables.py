@@ -15,7 +15,7 @@ from .objective import Traffic, joined_traffic
 from .outer import OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, IntArray, Problem
-from .sketch import Clusters, Sketch, compulsory, least_kept, make_clusters
+from .sketch import Clusters, Outline, Sketch, compulsory, fetched_again, make_clusters
 from .spatial import spread_table
 
 SPREAD_LIMIT = 400_000
@@ -162,35 +162,29 @@ class Tables:
         return column_of(self.grouped_direct(chain.tensor, chain.parent), np.arange(len(self.group_steps)))
 
     @cached_property
-    def outline(self) -> tuple[list[int], Traffic, Traffic]:
-        """The coarsest bounds, of all patterns together.
-
-        Returns:
-            Where the clusters of each pattern begin in the arrays that follow, the traffic below the outermost
-            segment at least, and with what the outermost segment moves at least.
-        """
+    def outline(self) -> Outline:
+        """The sketches of all patterns together."""
         problem = self.problem
-        every = np.arange(len(self.group_steps))
-        ends = sorted({(info.idx, pattern.levels[info.idx][-1]) for pattern in self.patterns for info in problem.tensors})
-        last = {end: column_of(self.grouped_direct(*end), every) for end in ends}
-        neutral = self._per_group()
-        values = [v for part in last.values() for v in (*part.read, *part.write)]
-        clusters = make_clusters([*values, neutral.steps], (len(every), 1), CLUSTERS)
-        least = {end: clusters.least_traffic(part) for end, part in last.items()}
+        groups = dim_classes(problem)
         inner: list[Traffic] = []
         whole: list[Traffic] = []
-        for pattern in self.patterns:
-            total = clusters.least_traffic(neutral)
-            for info in problem.tensors:
-                levels = pattern.levels[info.idx]
-                part = least[info.idx, levels[-1]]
-                is_kept = problem.segment_of[levels[-1]] > 0
-                total = total.plus(least_kept(problem, pattern, info.idx, part) if is_kept else part)
-            inner.append(total)
-            whole.append(total.plus(compulsory(problem, pattern)))
-        num = len(clusters.starts)
-        starts = list(range(0, num * len(self.patterns), num))
-        return starts, joined_traffic(inner, num), joined_traffic(whole, num)
+        owners: list[IntArray] = []
+        for idx, pattern in enumerate(self.patterns):
+            menu = self.inner(pattern)
+            if not menu.num:
+                continue
+            sketch = self.sketch(pattern, menu)
+            num = len(sketch.holds)
+            total = sketch.traffic.plus(compulsory(problem, pattern))
+            again = [] if pattern.raised is None else fetched_again(problem, pattern, groups, sketch.steps)
+            for alternative in [total] if pattern.raised is None else [total.plus(more) for more in again]:
+                whole.append(alternative.broadcast((num,)))
+                inner.append(sketch.traffic.broadcast((num,)))
+                owners.append(np.full(num, idx))
+        if not owners:
+            nothing = Traffic([], [], [], 0.0)
+            return Outline(np.zeros(0, dtype=np.intp), nothing, nothing)
+        return Outline(np.concatenate(owners), joined_traffic(inner), joined_traffic(whole))
 
     def _per_group(self) -> Traffic:
         """No traffic, with the steps and instances of every group of spreads as columns."""
