@@ -33,6 +33,8 @@ DEFAULT_BUDGET = 20_000_000
 """Tilings evaluated for one op before the search ends with a gap; a count, so that results can be reproduced."""
 POOL = 24
 """Mappings of each kind that are compared under the detailed latency."""
+_ROUNDING = 1e-9
+"""By how much scores may differ that were added up in different orders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class Mapper:
         self.time_limit_s = time_limit_s
         self._tables: dict[object, Tables] = {}
         self._results: dict[object, MappingResult | Infeasible] = {}
+        self._outcomes: dict[object, Outcome] = {}
 
     def map_op(self, op: Op, arch: SpatialArch, *, numbers: ArchNumbers | None = None) -> MappingResult | Infeasible:
         """The best mapping of an op, or why there is none.
@@ -180,6 +183,21 @@ class Mapper:
         self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, scorer: Scorer
     ) -> MappingResult | Infeasible:
         deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
+
+        def value(candidate: Candidate) -> float:
+            mapping = build_mapping(tables.problem, tables.spread, candidate)
+            found = estimate_op(op, mapping, arch, convention=self.convention, numbers=numbers)
+            return float(self.objective.score(found.energy_pj, found.latency_cycles, found.main_memory_bytes))
+
+        first = None if self._is_detailed else self._without_main_memory_limit(tables, scorer, deadline)
+        if first is not None:
+            # More bandwidth is never slower: what is best without its limit, and no worse with it, is best with it.
+            candidate = replace(first.best[0], score=value(first.best[0]))
+            if candidate.score <= first.bound * (1 + _ROUNDING):
+                return self._result(op, arch, numbers, tables, first, [candidate])
+            budget = Budget(self.budget, deadline)
+            outcome = Search(tables, scorer, budget=budget, start=candidate).run()
+            return self._result(op, arch, numbers, tables, outcome, outcome.best)
         search = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=POOL if self._is_detailed else 1)
         outcome = search.run()
         if not outcome.best:
@@ -191,6 +209,23 @@ class Mapper:
             budget = Budget(self.budget, deadline)
             candidates += Search(tables, replace(scorer, objective=lean), budget=budget, keep=POOL).run().best
         return self._result(op, arch, numbers, tables, outcome, candidates)
+
+    def _without_main_memory_limit(self, tables: Tables, scorer: Scorer, deadline: float) -> Outcome | None:
+        """The search as if main memory had any bandwidth, which architectures that differ in it share.
+
+        None where that is no easier, or ended without a proof.
+        """
+        if not self.objective.latency:
+            return None
+        prices = scorer.prices
+        read, write = prices.read_bytes_per_cycle.copy(), prices.write_bytes_per_cycle.copy()
+        read[0], write[0] = np.inf, np.inf
+        free = replace(scorer, prices=replace(prices, read_bytes_per_cycle=read, write_bytes_per_cycle=write))
+        key = (id(tables), tuple(getattr(free.prices, name).tobytes() for name in self._price_names()))
+        if key not in self._outcomes:
+            self._outcomes[key] = Search(tables, free, budget=Budget(self.budget, deadline)).run()
+        found = self._outcomes[key]
+        return found if found.is_complete and found.best else None
 
     def _result(
         self,
@@ -213,8 +248,7 @@ class Mapper:
                 best = (score, mapping, estimate)
         assert best is not None
         score, mapping, estimate = best
-        # The bound is the search's own sum; the estimate adds up in another order.
-        is_proved = outcome.is_complete and score <= outcome.bound * (1 + 1e-9)
+        is_proved = outcome.is_complete and score <= outcome.bound * (1 + _ROUNDING)
         return MappingResult(
             op=op,
             mapping=mapping,

@@ -108,6 +108,11 @@ class Completion:
         """Only scores below it are of interest."""
         return float(self._scores[-1])
 
+    def add(self, candidate: Candidate) -> None:
+        """Takes a mapping found elsewhere."""
+        self.best = sorted([*self.best, candidate], key=lambda kept: kept.score)[: self.keep]
+        self._scores[:] = np.sort([*self._scores, candidate.score])[: self.keep]
+
     def least_outer(self, pattern: Pattern) -> Floor | None:
         """What the outermost segment costs at least around any inner tiling; None when nothing fits."""
         floors = list(self._floors_of(pattern).values())

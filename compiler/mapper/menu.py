@@ -17,7 +17,7 @@ import numpy as np
 from .inner import Pattern
 from .objective import Objective, Scorer, Traffic
 from .placement import Tilings, slide_choices
-from .problem import FloatArray, IntArray, Problem
+from .problem import FloatArray, IntArray, Problem, distinct
 from .traffic import axis_elements
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: 
         none = np.zeros(0, dtype=np.intp)
         return Menu((), (), 0, (), none, (), {}, {}, none, True)
     table = np.concatenate(signatures, axis=1)
-    unique, inverse = np.unique(table, axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
+    first, inverse = distinct(table)
+    unique = table[:, first]
     order = np.argsort(inverse, kind="stable")
     sizes = np.bincount(inverse, minlength=unique.shape[1])
     members = np.split(order, np.cumsum(sizes)[:-1])
@@ -155,8 +155,8 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: 
     tail = unique[len(unique) - num_windows :]
     # Else the extents around the outermost inner segment do not enter the bound; fewer window elements are better.
     sign = np.resize([-1.0, 1.0, 1.0], (num_windows, 1))
-    first = width if num_segments and raised is None else 0
-    entering = np.concatenate([unique[first : len(unique) - num_windows], tail * sign])
+    entered = width if num_segments and raised is None else 0
+    entering = np.concatenate([unique[entered : len(unique) - num_windows], tail * sign])
     return Menu(
         options=tuple(options),
         starts=tuple(starts),
@@ -268,7 +268,9 @@ def neutral_traffic(tables: Tables, rows: IntArray) -> Traffic:
     return Traffic([0.0] * num_levels, [0.0] * num_levels, instances, tables.steps[rows, None])
 
 
-def kept_traffic(tables: Tables, menu: Menu, rows: IntArray, classes: IntArray, chain: InnerChain) -> Traffic:
+def kept_traffic(
+    tables: Tables, menu: Menu, rows: IntArray, classes: IntArray, chain: InnerChain, last: Traffic | None = None
+) -> Traffic:
     """Least traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit.
 
     Args:
@@ -277,11 +279,14 @@ def kept_traffic(tables: Tables, menu: Menu, rows: IntArray, classes: IntArray, 
         rows: Spreads of interest.
         classes: Classes of interest.
         chain: The tensor's holders; at least one below the fan-outs.
+        last: Its traffic at the compute unit, as columns; that of each spread unless given.
 
     Returns:
         Arrays broadcastable to [rows, classes].
     """
-    return _Relaxed(tables, menu, rows, classes).kept(chain)
+    if last is None:
+        last = column_of(tables.direct(chain.tensor, chain.levels[-1]), rows)
+    return _Relaxed(tables, menu, rows, classes).kept(chain, last)
 
 
 def column_of(traffic: Traffic, rows: IntArray) -> Traffic:
@@ -313,7 +318,7 @@ class _Relaxed:
             total = total * factors[dim][self.rows, None]
         return total
 
-    def kept(self, chain: InnerChain) -> Traffic:
+    def kept(self, chain: InnerChain, last: Traffic) -> Traffic:
         """Traffic of one tensor from its innermost holder outside the fan-outs down to the compute unit."""
         problem = self.problem
         tensor, parent, inner = chain.tensor, chain.parent, chain.levels
@@ -350,7 +355,6 @@ class _Relaxed:
                 read[parent] = read[parent] + crossing * scale
                 write[level] = write[level] + amount * scale
             parent = level
-        last = column_of(self.tables.direct(tensor, inner[-1]), self.rows)
         if info.is_output:
             write[parent] = write[parent] + last.write[parent]
             # Accumulations into what starts from nothing read nothing, but drain once each in exchange.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .compiled import compiled
 from .inner import Pattern
 from .placement import Chain, Point, chains, dim_options
-from .problem import FloatArray, IntArray, Problem, TensorInfo
+from .problem import FloatArray, Problem, TensorInfo, distinct
 from .traffic import axis_elements, visits, window_elements
 from .walk import Bools, ChainForm, Floats, Ints
 
@@ -87,7 +87,7 @@ class OuterChain:
         stop = np.zeros_like(start)
         for group, dims in enumerate(self.groups):
             columns = keys[list(dims)].reshape(-1, num)
-            first, inverse = _distinct(columns)
+            first, inverse = distinct(columns)
             places = np.array([self._place(group, tuple(columns[:, at].tolist())) for at in first], dtype=np.int64)
             start[:, group], stop[:, group] = places[inverse].T
         # Rows of later groups follow those of all groups before.
@@ -208,21 +208,6 @@ class OuterChain:
 
     def _complete(self, at: Extents) -> list[FloatArray | float]:
         return [at.get(dim, 1.0) for dim in range(len(self.problem.sizes))]
-
-
-def _distinct(columns: npt.NDArray[np.int64]) -> tuple[IntArray, IntArray]:
-    """The first of each kind of equal columns, and per column which of these equals it."""
-    codes = columns[0]
-    most = int(codes.max()) + 1
-    for row in columns[1:]:
-        span = int(row.max()) + 1
-        most *= span
-        if most >= 2**62:
-            _, first, inverse = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-            return first, inverse.reshape(-1)
-        codes = codes * span + row
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    return first, inverse.reshape(-1)
 
 
 @compiled

@@ -217,3 +217,27 @@ def quotients(size: int) -> tuple[int, ...]:
     tilings too can be taken from the quotients of the whole size.
     """
     return tuple(sorted({-(-size // k) for k in range(1, size + 1)}))
+
+
+def distinct(columns: npt.NDArray[np.int64] | FloatArray) -> tuple[IntArray, IntArray]:
+    """Which columns of a table are different.
+
+    Columns are compared by a 64-bit hash first, since sorting whole columns is slow; should two different ones
+    share a hash, they are sorted after all.
+
+    Args:
+        columns: [rows, columns], integers or floats without negative zeros.
+
+    Returns:
+        The first of each kind of equal columns, and per column which of these it equals.
+    """
+    codes = np.zeros(columns.shape[1], dtype=np.uint64)
+    for row in columns:
+        bits = np.ascontiguousarray(row).view(np.uint64)
+        codes = (codes ^ bits ^ (bits >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+        codes ^= codes >> np.uint64(32)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    if (columns != columns[:, first[inverse]]).any():
+        _, first, inverse = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .candidates import Budget, Outcome
+from .candidates import Budget, Candidate, Outcome
 from .completion import Completion, Found, stacked
 from .inner import Frame, Pattern, inner_traffic, make_frame, raised_holder
 from .menu import Floor, Menu, dim_classes, num_of, outer_steps, relaxed_traffic, rows_of
@@ -49,9 +49,18 @@ class Search:
         scorer: Scores traffic on the architecture.
         budget: How much it may do.
         keep: How many candidates to keep; the search then covers all that score below the last of them.
+        start: A mapping to improve on.
     """
 
-    def __init__(self, tables: Tables, scorer: Scorer, *, budget: Budget | None = None, keep: int = 1) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        scorer: Scorer,
+        *,
+        budget: Budget | None = None,
+        keep: int = 1,
+        start: Candidate | None = None,
+    ) -> None:
         self.tables = tables
         self.problem = tables.problem
         self.scorer = scorer
@@ -60,6 +69,8 @@ class Search:
         self.keep = keep
         self.outcome = Outcome()
         self.completion = Completion(tables, scorer, self.budget, keep)
+        if start is not None:
+            self.completion.add(start)
         num_units = np.prod([axis.size for axis in self.problem.hierarchy.axes])
         self.least_units = self.problem.constraints.min_utilization * float(num_units)
 

@@ -14,7 +14,7 @@ from .menu import InnerChain, Menu, column_of, dim_classes, joined, kept_traffic
 from .objective import Traffic, joined_traffic
 from .outer import OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
-from .problem import FloatArray, IntArray, Problem
+from .problem import FloatArray, IntArray, Problem, distinct
 from .sketch import Clusters, Outline, Sketch, compulsory, fetched_again, make_clusters
 from .spatial import spread_table
 
@@ -119,9 +119,16 @@ class Tables:
         """Least traffic of a tensor kept below a fan-out, over (group of spreads, largest class of tilings)."""
         key = (id(menu), chain)
         if key not in self._grouped:
-            every = np.arange(self.spread.num)
-            kept = kept_traffic(self, menu, every, menu.largest, chain)
-            self._grouped[key] = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
+            if any((chain.tensor, level) in menu.windows for level in chain.levels):
+                every = np.arange(self.spread.num)
+                kept = kept_traffic(self, menu, every, menu.largest, chain)
+                kept = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
+            else:
+                # Only what reaches the compute unit differs within a group.
+                order, starts = self.group_order
+                last = column_of(self.grouped_direct(chain.tensor, chain.levels[-1]), np.arange(len(starts)))
+                kept = kept_traffic(self, menu, order[starts], menu.largest, chain, last)
+            self._grouped[key] = kept
         return self._grouped[key]
 
     def sketch(self, pattern: Pattern, menu: Menu) -> Sketch:
@@ -222,8 +229,7 @@ class Tables:
         ]
         if not products:
             return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
-        _, inverse = np.unique(np.stack(products), axis=1, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        _, inverse = distinct(np.stack(products))
         order = np.argsort(inverse, kind="stable")
         return order, np.searchsorted(inverse[order], np.arange(int(inverse.max()) + 1))
 
