@@ -157,7 +157,8 @@ class _Counter:
         if between:
             once = {**walk.gates, **dict.fromkeys(outside, CLOSED)}
             groups = self.moved(info, child, once, {}, self.side_by_side(info, child, between))
-        back, sent = returned_sums(self.convention, info.elements, filled, arrivals, groups, starts)
+        first = self.first_instances(info, child)
+        back, sent = returned_sums(self.convention, info.elements, filled, arrivals, groups, first, starts)
         self.charge(self.writes, parent.level, t_idx, arrivals)
         self.charge(self.reads, parent.level, t_idx, back)
         if child.level < self.compute:
@@ -338,6 +339,16 @@ class _Counter:
             found[depth] = self.all_visits(len(self.nest.loops), active)
         return tuple(found[depth] for depth in depths)
 
+    def first_instances(self, info: _Info, child: Holder) -> Amount:
+        """Instances of a child along dims outside the tensor that have work in the first step."""
+        spatial: dict[int, Amount] = {
+            idx: OPEN if self.nest.loops[idx].axis is not None else CLOSED for idx in range(child.num_loops)
+        }
+        total: Amount = 1.0
+        for dim in info.others:
+            total = total * self.visits(dim, child.num_loops, spatial)
+        return total
+
 
 def is_open(gate: Amount) -> bool:
     """Whether a gate is known to be open for every mapping."""
@@ -351,6 +362,7 @@ def returned_sums(
     filled: FloatArray | float,
     arrivals: FloatArray | float,
     groups: FloatArray | float,
+    first_instances: FloatArray | float,
     starts: FloatArray | float,
 ) -> tuple[FloatArray | float, FloatArray | float]: ...
 @overload
@@ -360,6 +372,7 @@ def returned_sums(
     filled: Amount,
     arrivals: Amount,
     groups: Amount,
+    first_instances: Amount,
     starts: Amount,
 ) -> tuple[Amount, Amount]: ...
 def returned_sums(
@@ -368,6 +381,7 @@ def returned_sums(
     filled: Amount,
     arrivals: Amount,
     groups: Amount,
+    first_instances: Amount,
     starts: Amount,
 ) -> tuple[Amount, Amount]:
     """Partial sums that the parent reads, and those written into the child.
@@ -378,11 +392,12 @@ def returned_sums(
         filled: Elements of the child's tile over all refills and instances.
         arrivals: Elements that reach the parent.
         groups: Elements per fill step with each reduction group counted once.
+        first_instances: Instances of the child along dims outside the output that have work in the first step.
         starts: Elements that start from nothing at the parent.
     """
     is_one = convention.partial_sum_refills == "one"
     if not convention.first_accumulation_reads:
-        return arrivals - starts, groups - starts if is_one else filled - starts * filled / arrivals
+        return arrivals - starts, groups - starts if is_one else filled - elements * first_instances
     # Open where the output is accumulated in several goes.
     gate = (arrivals - elements) * UNREACHED
     return smaller(arrivals, gate), smaller(groups if is_one else filled, gate)
