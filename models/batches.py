@@ -47,7 +47,7 @@ def count(nest: Nest, tiles: FloatArray, convention: Convention) -> Counts:
     if batch < LEAST_TRACED:
         return as_arrays(count_amounts(nest, Cuts(nest, list(tiles), facts), convention), batch)
     counts, symbols, program = _count_program(nest, convention, facts)
-    found = [np.empty(batch) for _ in symbols]
+    found = np.empty((len(symbols), batch))
     bound: BoundProgram | None = None
     for at in _blocks(batch):
         if bound is None or bound.length != at.stop - at.start:
@@ -83,7 +83,8 @@ def estimate_batch(nest: Nest, tiles: FloatArray, prices: Prices, convention: Co
     # Facts that the first block bears out are taken to hold for all. A block that breaks one weakens them, which
     # can happen only so often.
     facts = facts_of(nest, tiles[:, :BLOCK])
-    found = [np.empty(batch) for _ in range(4 + len(nest.hierarchy.levels))]
+    # One array, because the system hands out large ones in large pages.
+    found = np.empty((4 + len(nest.hierarchy.levels), batch))
     bound: BoundProgram | None = None
     for at in _blocks(batch):
         while True:
@@ -109,9 +110,7 @@ def _blocks(batch: int) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK, batch))
 
 
-def _run_block(
-    bound: BoundProgram, rows: Sequence[FloatArray] | FloatArray, at: slice, found: Sequence[FloatArray]
-) -> None:
+def _run_block(bound: BoundProgram, rows: Sequence[FloatArray] | FloatArray, at: slice, found: FloatArray) -> None:
     for idx, place in bound.rows:
         place[:] = rows[idx][at]
     for whole, part in zip(found, bound.run(), strict=True):
