@@ -81,7 +81,7 @@ def _arch(size: int, num_levels: int) -> SpatialArch:
     return arch.model_copy(update={"hierarchy": (*outer, register, latch, compute)})
 
 
-def _rates(op: Op, arch: SpatialArch, batch: int, repeats: int, is_ragged: bool) -> list[float]:
+def _rates(op: Op, arch: SpatialArch, batch: int, repeats: int, is_ragged: bool = False) -> list[float]:
     """Evaluations per second of CPU time of batches of random tilings."""
     hierarchy = hierarchy_of(arch)
     dims = [dim for dim, size in op.dims if size > 1]
@@ -104,7 +104,7 @@ def _rates(op: Op, arch: SpatialArch, batch: int, repeats: int, is_ragged: bool)
     return rates
 
 
-def _random_tiles(op: Op, loop_dims: list[str], batch: int, is_ragged: bool) -> FloatArray:
+def _random_tiles(op: Op, loop_dims: list[str], batch: int, is_ragged: bool = False) -> FloatArray:
     """Tiles that are powers of two or any, each at most the next outer one of its dim; the last of a dim is 1."""
     rng = np.random.default_rng(0)
     extent = {dim: np.full(batch, float(size)) for dim, size in op.dims}
