@@ -1,5 +1,6 @@
 """Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
 
+from .batches import count, estimate_batch
 from .components import (
     ArchNumbers,
     AreaPart,
@@ -12,7 +13,8 @@ from .components import (
     resolve,
 )
 from .conventions import CONVENTIONS, Convention
-from .counting import Counts, Transfer, count, returned_sums
+from .counting import returned_sums
+from .counts import Counts, Transfer
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
 from .detailed_timing import Timing, timing_of
 from .estimate import (
@@ -20,7 +22,6 @@ from .estimate import (
     Fidelity,
     NetworkEstimate,
     OpEstimate,
-    estimate_batch,
     estimate_network,
     estimate_op,
     estimate_vector_op,

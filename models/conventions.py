@@ -19,7 +19,7 @@ class Convention:
             partial sum (a zero) at every level on the way.
         final_drain_is_read: Moving finished outputs out of a level is charged as a read of it.
         partial_sum_refills: A partial sum that returns to a reduction group is written into one instance of
-            the group, or into every one.
+            the group, or into every one that goes on with it.
     """
 
     name: str

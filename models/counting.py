@@ -1,198 +1,170 @@
-"""The counting core: how many elements every level reads and writes, in closed form over a batch.
+"""The counting core: how many elements every level reads and writes, in closed form.
 
 The definition is docs/counting.md. Everything factorises per dim: the number of pieces that a dim's
-loops cut it into, and for sliding windows the sum over pieces of their overhang. A batch is an array
-of tile sizes for one loop structure; a single mapping is a batch of one and gives the same bits,
-because all counts are integers held exactly in float64 (below 2^53).
+loops cut it into, and for sliding windows the sum over pieces of their overhang (`cuts.py`). What holds
+for some mappings of a batch only is chosen by `min` and `max` alone: a gate is 1 where it is closed and
+out of reach of any count where it is open, and what an open gate lets through is always the larger.
+
+The core is written once for one mapping, a batch, and a batch to come (`amounts.py`). All three give the
+same bits, because all counts are integers held exactly in float64 (below 2^53).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-import numpy as np
-import numpy.typing as npt
-
 from ..archdsl import Tensor, TensorRole
+from .amounts import Amount, larger, rounded_up, smaller
 from .conventions import Convention
+from .counts import Counts, Transfer
+from .cuts import UNREACHED, Cuts, excess_of
+from .hierarchy import AxisInfo
 from .nest import FloatArray, Holder, Nest, sliding_axes
-from .pieces import AlignedPieces, BoolArray, Choice, Pieces, RaggedPieces, either
 
-BLOCK = 16384
-"""Mappings evaluated together: intermediate arrays then stay in a core's second-level cache."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """What moves between two consecutive holders of a tensor; arrays over the batch, in elements.
-
-    Attributes:
-        tensor: Index of the tensor in the op.
-        parent: Level index of the outer holder.
-        child: Level index of the inner holder; the number of levels stands for the compute unit.
-        filled: Elements of the child's tile over all refills and instances.
-        delivered: Elements crossing at the parent: reads of inputs after multicast, arrivals of
-            partial sums after spatial reduction.
-        sent_back: Partial sums that the parent reads again (0 for inputs).
-        refills: Steps in time at which the child's tile changes.
-    """
-
-    tensor: int
-    parent: int
-    child: int
-    filled: FloatArray
-    delivered: FloatArray
-    sent_back: FloatArray
-    refills: FloatArray
+OPEN, CLOSED = math.inf, 1.0
+"""Gates that are the same for every mapping."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Counts of a batch of mappings; arrays have shape [batch].
+def count_amounts(nest: Nest, cuts: Cuts, convention: Convention) -> Counts[Amount]:
+    """Counts every access of mappings in any form; see `batches.count`."""
+    return _Counter(nest, cuts, convention).run()
+
+
+class _Info:
+    """What is asked of a tensor again and again.
 
     Attributes:
-        nest: The structure that was counted.
-        read_bytes: Bytes read, [levels][tensors]; zeros where a level does not hold the tensor.
-        write_bytes: Bytes written, likewise.
-        tile_bytes: Bytes that the level must hold per instance, likewise; 0 at the outermost level.
-        steps: Steps of the whole nest in time; a step is one point per active instance.
-        instances: Instances of each level in use, [levels], and of the compute unit, last.
-        macs: Multiply-accumulates; the same for the whole batch.
-        transfers: Transfers between holders, for the latency model.
+        tensor: The tensor.
+        is_output: Whether it is the op's output.
+        dims: Dims that index it.
+        others: Dims that do not, in the op's order, less those of size 1.
+        sliding: Its sliding axes, see `sliding_axes`.
+        partner: Per dim on a sliding axis both dims of that axis.
+        plain: Elements along all other axes together.
+        elements: Distinct elements.
+        element_bytes: Bytes of one; may be a fraction.
     """
 
-    nest: Nest
-    read_bytes: tuple[tuple[FloatArray, ...], ...]
-    write_bytes: tuple[tuple[FloatArray, ...], ...]
-    tile_bytes: tuple[tuple[FloatArray, ...], ...]
-    steps: FloatArray
-    instances: tuple[FloatArray, ...]
-    macs: int
-    transfers: tuple[Transfer, ...]
+    def __init__(self, nest: Nest, tensor: Tensor) -> None:
+        sizes = nest.op.sizes
+        self.tensor = tensor
+        self.is_output = tensor.role is TensorRole.OUTPUT
+        self.dims = tensor.dims
+        self.others = tuple(dim for dim, size in nest.op.dims if dim not in self.dims and size > 1)
+        self.sliding = sliding_axes(tensor)
+        self.partner = {dim: {a, b} for (a, _), (b, _) in self.sliding for dim in (a, b)}
+        self.plain = float(math.prod(sizes[axis.terms[0][0]] for axis in tensor.axes if not axis.is_sliding))
+        self.elements = float(nest.op.elements(tensor))
+        self.element_bytes = tensor.bits / 8
 
 
-def count(nest: Nest, tiles: FloatArray, convention: Convention) -> Counts:
-    """Counts every access of a batch of mappings.
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Which loops above a child refill its tile, and where its windows slide.
 
-    Args:
-        nest: Structure of the mappings.
-        tiles: Tile of each loop, shape [loops, batch]; a tile never exceeds the next outer one of its dim.
-        convention: The counting convention.
-
-    Returns:
-        Counts with arrays of shape [batch].
+    Attributes:
+        gates: Per loop a gate: open where each of its steps refills.
+        blocks: Per loop over which windows may slide a gate that is closed where they do.
     """
-    pieces = make_pieces(nest, tiles)
-    counter = _Counter(nest, pieces, convention)
-    return counter.run()
+
+    gates: dict[int, Amount]
+    blocks: dict[int, Amount]
 
 
-def make_pieces(nest: Nest, tiles: FloatArray) -> Pieces:
-    """Per-dim piece statistics of a batch, in the cheap form when no tile is ragged."""
-    sizes = nest.op.sizes
-    outer = [tiles[o] if o >= 0 else float(sizes[loop.dim]) for o, loop in zip(nest.outer, nest.loops, strict=True)]
-    bounds = [np.ceil(x / t) for x, t in zip(outer, tiles, strict=True)]
-    is_aligned = all(bool(np.all(b * t == x)) for b, t, x in zip(bounds, tiles, outer, strict=True))
-    kind = AlignedPieces if is_aligned else RaggedPieces
-    return kind(nest, tiles, outer, bounds)
+_Uncut = Mapping[str, Sequence[tuple[int, Amount]]]
+"""Per dim the loops from which inward nothing cuts a window, with a gate that is closed where it is so."""
 
 
 class _Counter:
-    """Evaluates one batch; holds what the transfers share."""
+    """Counts one form of mappings; holds what the transfers share."""
 
-    def __init__(self, nest: Nest, pieces: Pieces, convention: Convention) -> None:
+    def __init__(self, nest: Nest, cuts: Cuts, convention: Convention) -> None:
         self.nest = nest
-        self.pieces = pieces
+        self.cuts = cuts
         self.convention = convention
         self.compute = len(nest.hierarchy.levels)
-        self.zeros = np.zeros(pieces.batch)
+        self.sizes = {dim: float(size) for dim, size in nest.op.dims}
+        self.infos = [_Info(nest, tensor) for tensor in nest.op.tensors]
+        shape = (self.compute, len(self.infos))
+        self.reads: list[list[Amount]] = [[0.0] * shape[1] for _ in range(shape[0])]
+        self.writes: list[list[Amount]] = [[0.0] * shape[1] for _ in range(shape[0])]
 
-    def run(self) -> Counts:
-        op = self.nest.op
-        shape = (self.compute, len(op.tensors))
-        reads = [[self.zeros] * shape[1] for _ in range(shape[0])]
-        writes = [[self.zeros] * shape[1] for _ in range(shape[0])]
-        held = [[self.zeros] * shape[1] for _ in range(shape[0])]
-        transfers: list[Transfer] = []
-        for t_idx, tensor in enumerate(op.tensors):
-            chain = self.nest.holders[t_idx]
-            scale = tensor.bits / 8
-            starts: FloatArray | float = float(op.elements(tensor))
-            for parent, child in itertools.pairwise(chain):
+    def run(self) -> Counts[Amount]:
+        held: list[list[Amount]] = [[0.0] * len(self.infos) for _ in range(self.compute)]
+        transfers: list[Transfer[Amount]] = []
+        for t_idx, info in enumerate(self.infos):
+            starts: Amount = info.elements
+            for parent, child in itertools.pairwise(self.nest.holders[t_idx]):
                 if child.level < self.compute:
-                    tile = self.tile_elements(tensor, child) * scale
+                    tile = self.tile_elements(info, child) * info.element_bytes
                     # Tiles of elements that are no whole number of bytes end at a byte.
-                    held[child.level][t_idx] = held[child.level][t_idx] + (np.ceil(tile) if tensor.bits % 8 else tile)
-                if tensor.role is TensorRole.OUTPUT:
-                    moved, starts = self.output_transfer(t_idx, parent, child, starts, reads, writes)
+                    tile = rounded_up(tile) if info.tensor.bits % 8 else tile
+                    held[child.level][t_idx] = held[child.level][t_idx] + tile
+                if info.is_output:
+                    moved, starts = self.output_transfer(t_idx, parent, child, starts)
                 else:
                     moved = self.input_transfer(t_idx, parent, child)
-                    _add(reads, parent.level, t_idx, moved.delivered, scale)
-                    if child.level < self.compute:
-                        _add(writes, child.level, t_idx, moved.filled, scale)
                 transfers.append(moved)
         return Counts(
             nest=self.nest,
-            read_bytes=tuple(map(tuple, reads)),
-            write_bytes=tuple(map(tuple, writes)),
+            read_bytes=tuple(map(tuple, self.reads)),
+            write_bytes=tuple(map(tuple, self.writes)),
             tile_bytes=tuple(map(tuple, held)),
             steps=self.steps(),
             instances=self.instances(),
-            macs=op.macs,
+            macs=self.nest.op.macs,
             transfers=tuple(transfers),
         )
 
-    def input_transfer(self, t_idx: int, parent: Holder, child: Holder) -> Transfer:
-        tensor = self.nest.op.tensors[t_idx]
-        walk = self.walk(tensor, parent, child)
-        shared = [
-            idx
-            for idx in range(parent.num_loops, child.num_loops)
-            if (axis := self.nest.loops[idx].axis) is not None and axis.multicast
-        ]
-        filled = self.moved(tensor, child, walk.counted, walk.slides)
+    def input_transfer(self, t_idx: int, parent: Holder, child: Holder) -> Transfer[Amount]:
+        info = self.infos[t_idx]
+        walk = self.walk(info, parent, child)
+        shared = [idx for idx in self.spread(parent, child) if self.axis(idx).multicast]
+        filled = self.moved(info, child, walk.gates, walk.blocks, {})
         delivered = filled
         if shared:
-            counted = {**walk.counted, **dict.fromkeys(shared, False)}
-            delivered = self.moved(tensor, child, counted, walk.slides, self.merge_shared(tensor, child, shared))
+            gates = {**walk.gates, **dict.fromkeys(shared, CLOSED)}
+            delivered = self.moved(info, child, gates, walk.blocks, self.side_by_side(info, child, shared))
+        self.charge(self.reads, parent.level, t_idx, delivered)
+        if child.level < self.compute:
+            self.charge(self.writes, child.level, t_idx, filled)
         return Transfer(
             tensor=t_idx,
             parent=parent.level,
             child=child.level,
             filled=filled,
             delivered=delivered,
-            sent_back=self.zeros,
-            refills=self.refills(tensor, child, walk.counted),
+            sent_back=0.0,
+            refills=self.refills(child, walk),
         )
 
     def output_transfer(
-        self,
-        t_idx: int,
-        parent: Holder,
-        child: Holder,
-        starts: FloatArray | float,
-        reads: list[list[FloatArray]],
-        writes: list[list[FloatArray]],
-    ) -> tuple[Transfer, FloatArray]:
-        tensor = self.nest.op.tensors[t_idx]
-        scale = tensor.bits / 8
-        walk = self.walk(tensor, parent, child)
-        between = [idx for idx in range(parent.num_loops, child.num_loops) if self.nest.loops[idx].axis is not None]
-        reduced = [idx for idx in between if (axis := self.nest.loops[idx].axis) is not None and axis.reduction]
-        filled = self.moved(tensor, child, walk.counted, walk.slides)
-        arrivals = self._grouped(tensor, child, walk, reduced, filled)
-        groups = self._groups(tensor, child, walk, between, reduced, arrivals)
-        back, sent = returned_sums(self.convention, op_elements(self.nest, tensor), filled, arrivals, groups, starts)
-        is_compute = child.level == self.compute
-        _add(writes, parent.level, t_idx, arrivals, scale)
-        _add(reads, parent.level, t_idx, back, scale)
-        if not is_compute:
-            _add(writes, child.level, t_idx, sent, scale)
-            drained = filled if self.convention.final_drain_is_read else filled - op_elements(self.nest, tensor)
-            _add(reads, child.level, t_idx, drained, scale)
+        self, t_idx: int, parent: Holder, child: Holder, starts: Amount
+    ) -> tuple[Transfer[Amount], Amount]:
+        """The transfer, and elements that start from nothing at the child."""
+        info = self.infos[t_idx]
+        walk = self.walk(info, parent, child)
+        between = self.spread(parent, child)
+        outside = [idx for idx in between if self.nest.loops[idx].dim not in info.dims]
+        reduced = [idx for idx in outside if self.axis(idx).reduction]
+        filled = arrivals = groups = self.moved(info, child, walk.gates, {}, {})
+        if reduced:
+            arrivals = self.moved(info, child, {**walk.gates, **dict.fromkeys(reduced, CLOSED)}, {}, {})
+        if between:
+            once = {**walk.gates, **dict.fromkeys(outside, CLOSED)}
+            groups = self.moved(info, child, once, {}, self.side_by_side(info, child, between))
+        first = self.first_instances(info, child)
+        back, sent = returned_sums(self.convention, info.elements, filled, arrivals, groups, first, starts)
+        self.charge(self.writes, parent.level, t_idx, arrivals)
+        self.charge(self.reads, parent.level, t_idx, back)
+        if child.level < self.compute:
+            self.charge(self.writes, child.level, t_idx, sent)
+            drained = filled if self.convention.final_drain_is_read else filled - info.elements
+            self.charge(self.reads, child.level, t_idx, drained)
         moved = Transfer(
             tensor=t_idx,
             parent=parent.level,
@@ -200,193 +172,189 @@ class _Counter:
             filled=filled,
             delivered=arrivals,
             sent_back=back,
-            refills=self.refills(tensor, child, walk.counted),
+            refills=self.refills(child, walk),
         )
         return moved, filled - sent
 
-    def _grouped(self, tensor: Tensor, child: Holder, walk: _Walk, once: list[int], filled: FloatArray) -> FloatArray:
-        """Elements moved when instances along the loops `once` count as one unless they index the tensor."""
-        once = [idx for idx in once if self.nest.loops[idx].dim not in tensor.dims]
-        if not once:
-            return filled
-        return self.moved(tensor, child, {**walk.counted, **dict.fromkeys(once, False)}, walk.slides)
+    def charge(self, table: list[list[Amount]], level: int, t_idx: int, elements: Amount) -> None:
+        table[level][t_idx] = table[level][t_idx] + elements * self.infos[t_idx].element_bytes
 
-    def _groups(
-        self, tensor: Tensor, child: Holder, walk: _Walk, between: list[int], reduced: list[int], arrivals: FloatArray
-    ) -> FloatArray:
-        """Distinct output elements per fill step and parent instance."""
-        merged = self.merge_shared(tensor, child, between)
-        if not merged and len(reduced) == len(between):
-            return arrivals
-        once = [idx for idx in between if self.nest.loops[idx].dim not in tensor.dims]
-        return self.moved(tensor, child, {**walk.counted, **dict.fromkeys(once, False)}, walk.slides, merged)
+    def spread(self, parent: Holder, child: Holder) -> list[int]:
+        """Spatial loops between two holders."""
+        return [idx for idx in range(parent.num_loops, child.num_loops) if self.nest.loops[idx].axis is not None]
 
-    def walk(self, tensor: Tensor, parent: Holder, child: Holder) -> _Walk:
+    def axis(self, idx: int) -> AxisInfo:
+        """Axis of a spatial loop."""
+        axis = self.nest.loops[idx].axis
+        assert axis is not None
+        return axis
+
+    def walk(self, info: _Info, parent: Holder, child: Holder) -> _Walk:
         """Decides, from the child outward, which loops refill its tile and where windows slide."""
-        nest, bounds = self.nest, self.pieces.bounds
         is_compute = child.level == self.compute
-        has_latch = self.convention.register_reads == "per_refill" and tensor.role is not TensorRole.OUTPUT
-        every_step = is_compute and not has_latch
-        counted: dict[int, Choice] = {}
-        slides: dict[int, Choice] = {}
-        still: Choice = not every_step
+        has_latch = self.convention.register_reads == "per_refill" and not info.is_output
+        gates: dict[int, Amount] = dict.fromkeys(range(child.num_loops), OPEN)
+        blocks: dict[int, Amount] = {}
+        if is_compute and not has_latch:
+            return _Walk(gates, blocks)
+        gate: Amount = CLOSED
         for idx in reversed(range(child.num_loops)):
-            loop = nest.loops[idx]
-            if loop.axis is not None or every_step:
-                counted[idx] = True
+            loop = self.nest.loops[idx]
+            if loop.axis is not None:
                 continue
-            if loop.dim not in tensor.dims:
-                counted[idx] = negate(still)
+            if loop.dim not in info.dims:
+                gates[idx] = gate
                 continue
-            counted[idx] = True
-            if still is False:
-                continue
-            if not is_compute:
-                slides[idx] = self._slide(tensor, parent, child, idx, still)
-            still = narrow(still, bounds[idx] == 1)
-        return _Walk(counted, slides)
+            if loop.dim in info.partner and not is_compute and not info.is_output and not is_open(gate):
+                blocks[idx] = self.block(info, parent, child, idx, gate)
+            gate = gate + self.cuts.excess(idx)
+        return _Walk(gates, blocks)
 
-    def _slide(self, tensor: Tensor, parent: Holder, child: Holder, idx: int, still: Choice) -> Choice:
-        """Where loop `idx` is a refill loop whose windows slide."""
+    def block(self, info: _Info, parent: Holder, child: Holder, idx: int, gate: Amount) -> Amount:
+        """A gate that is closed where windows slide over loop `idx`, from one that says whether it is outside the refill loop."""
         dim = self.nest.loops[idx].dim
-        axis_dims = next(({a, b} for (a, _), (b, _) in sliding_axes(tensor) if dim in (a, b)), None)
-        if axis_dims is None or tensor.role is TensorRole.OUTPUT:
-            return False
-        bounds = self.pieces.bounds
-        mask = narrow(still, bounds[idx] > 1)
         for other in range(child.num_loops):
             loop = self.nest.loops[other]
-            is_between = other >= parent.num_loops and loop.dim in axis_dims
+            is_between = other >= parent.num_loops and loop.dim in info.partner[dim]
             if loop.axis is not None and (is_between or (other > idx and loop.dim == dim)):
-                mask = narrow(mask, bounds[other] == 1)
-        return mask
+                gate = gate + self.cuts.excess(other)
+        return gate
 
-    def merge_shared(self, tensor: Tensor, child: Holder, shared: list[int]) -> dict[int, Choice]:
-        """Which loops do not cut a window, because spatial neighbours that lie side by side share its overlap."""
-        merged: dict[int, Choice] = {}
-        for (dim_a, _), (dim_b, _) in sliding_axes(tensor):
-            for dim in (dim_a, dim_b):
-                side_by_side: Choice = True
-                loops = self.nest.over(dim, child.num_loops)
-                for idx in reversed(loops):
-                    if idx not in shared:
-                        side_by_side = narrow(side_by_side, self.pieces.bounds[idx] == 1)
-                        continue
-                    for inner in loops:
-                        if inner >= idx:
-                            merged[inner] = either(merged.get(inner, False), side_by_side)
-        return merged
+    def side_by_side(self, info: _Info, child: Holder, shared: Sequence[int]) -> _Uncut:
+        """Where windows are not cut, because spatial neighbours that lie side by side share their overlap."""
+        uncut: dict[str, list[tuple[int, Amount]]] = {}
+        for dim in info.partner:
+            loops = self.cuts.over(dim, child.num_loops)
+            gate: Amount = CLOSED
+            found = uncut[dim] = []
+            for position in reversed(range(len(loops))):
+                if loops[position] not in shared:
+                    gate = gate + self.cuts.excess(loops[position])
+                    continue
+                if found and found[-1][1] is gate:
+                    found.pop()
+                found.append((position, gate))
+        return uncut
 
     def moved(
-        self,
-        tensor: Tensor,
-        child: Holder,
-        counted: dict[int, Choice],
-        slides: dict[int, Choice],
-        merged: dict[int, Choice] | None = None,
-    ) -> FloatArray:
-        """Elements of the child's tile summed over the counted loops.
+        self, info: _Info, child: Holder, gates: Mapping[int, Amount], blocks: Mapping[int, Amount], uncut: _Uncut
+    ) -> Amount:
+        """Elements of the child's tile summed over the loops above it whose gates are open.
 
         Args:
-            tensor: The tensor.
+            info: The tensor.
             child: Whose tile.
-            counted: Per loop above the child whether its pieces are visited or stay at the first.
-            slides: Per loop where it slides over windows.
-            merged: Per loop where it does not cut windows.
+            gates: Per loop above the child whether its pieces are visited, or it stays at the first.
+            blocks: Per loop a gate that is closed where it slides over windows.
+            uncut: Where spatial loops do not cut windows.
         """
-        nest, sizes = self.nest, self.nest.op.sizes
-        total: FloatArray | float = 1.0
-        for (dim_a, over_a), (dim_b, over_b) in sliding_axes(tensor):
-            overhang_a = self._overhang(dim_a, child, slides, merged or {}, over_a)
-            overhang_b = self._overhang(dim_b, child, slides, merged or {}, over_b)
-            total = total * (float(sizes[dim_a] * sizes[dim_b]) - overhang_a * overhang_b)
-        plain = [axis.terms[0][0] for axis in tensor.axes if not axis.is_sliding]
-        total = total * float(math.prod(sizes[dim] for dim in plain))
-        for dim in sizes:
-            if dim not in tensor.dims:
-                loops = nest.over(dim, child.num_loops)
-                if any(counted[idx] is not False for idx in loops):
-                    total = total * self.pieces.visits(loops, dim, counted)
-        return np.broadcast_to(np.asarray(total), (self.pieces.batch,))
+        total: Amount = info.plain
+        for (dim_a, threshold_a), (dim_b, threshold_b) in info.sliding:
+            overhang_a = self.overhang(dim_a, threshold_a, child, blocks, uncut.get(dim_a, ()))
+            overhang_b = self.overhang(dim_b, threshold_b, child, blocks, uncut.get(dim_b, ()))
+            total = total * (self.sizes[dim_a] * self.sizes[dim_b] - overhang_a * overhang_b)
+        for dim in info.others:
+            total = total * self.visits(dim, child.num_loops, gates)
+        return total
 
-    def _overhang(
-        self, dim: str, child: Holder, slides: dict[int, Choice], merged: dict[int, Choice], threshold: int
-    ) -> FloatArray | float:
-        loops = self.nest.over(dim, child.num_loops)
-        total = self.pieces.overhang(loops, dim, merged, threshold)
+    def overhang(
+        self, dim: str, threshold: int, child: Holder, blocks: Mapping[int, Amount], uncut: Sequence[tuple[int, Amount]]
+    ) -> Amount:
+        """Overhang of the windows along one dim: of those that sliding and sharing leave, the largest holds."""
+        cuts = self.cuts
+        loops = cuts.over(dim, child.num_loops)
+        sliding = [(position, blocks[idx]) for position, idx in enumerate(loops) if idx in blocks]
+        if threshold == 1:
+            # Windows that slide or are shared overlap as one: the loops do not cut. Of pieces, the fewest hold.
+            num = cuts.pieces(dim, loops)
+            for position, gate in (*sliding, *uncut):
+                num = smaller(num, larger(cuts.pieces(dim, loops[:position]), gate))
+            return self.sizes[dim] - num
+        total = cuts.overhang(dim, loops, threshold)
+        options = [(cuts.sliding_overhang(dim, loops[: position + 1], threshold), gate) for position, gate in sliding]
+        options += [(cuts.overhang(dim, loops[:position], threshold), gate) for position, gate in uncut]
+        for option, gate in options:
+            # What a closed gate lets through here is the larger; an open one lets nothing through.
+            total = larger(total, smaller(option, UNREACHED - gate))
+        return total
+
+    def visits(self, dim: str, num_loops: int, gates: Mapping[int, Amount]) -> Amount:
+        """Pieces of `dim` that the first `num_loops` loops visit; gates never open from outside inward."""
+        loops = self.cuts.over(dim, num_loops)
+        pattern: list[tuple[int, bool]] = []
+        gated: list[int] = []
         for position, idx in enumerate(loops):
-            where = slides.get(idx, False)
-            if where is not False:
-                total = np.where(where, self.pieces.sliding_overhang(loops[: position + 1], dim, threshold), total)
+            gate = gates[idx]
+            pattern.append((idx, is_open(gate)))
+            if not isinstance(gate, float):
+                gated.append(position)
+        total = self.cuts.visits(dim, tuple(pattern))
+        for position, following in itertools.zip_longest(gated, gated[1:]):
+            idx = loops[position]
+            pattern[position] = (idx, True)
+            if following is None or gates[loops[following]] is not gates[idx]:
+                total = larger(total, smaller(self.cuts.visits(dim, tuple(pattern)), gates[idx]))
         return total
 
-    def refills(self, tensor: Tensor, child: Holder, counted: dict[int, Choice]) -> FloatArray:
+    def refills(self, child: Holder, walk: _Walk) -> Amount:
         """Steps in time at which the child's tile changes; at least 1."""
-        in_time = {idx: choice if self.nest.loops[idx].axis is None else False for idx, choice in counted.items()}
-        total: FloatArray = np.ones(self.pieces.batch)
-        for dim, _ in self.nest.op.dims:
-            loops = self.nest.over(dim, child.num_loops)
-            if any(in_time[idx] is not False for idx in loops):
-                total = total * self.pieces.visits(loops, dim, in_time)
+        spatial = [idx for idx in range(child.num_loops) if self.nest.loops[idx].axis is not None]
+        return self.all_visits(child.num_loops, {**walk.gates, **dict.fromkeys(spatial, CLOSED)})
+
+    def all_visits(self, num_loops: int, gates: Mapping[int, Amount]) -> Amount:
+        """Product over all dims of their visits."""
+        total: Amount = 1.0
+        for dim in self.sizes:
+            total = total * self.visits(dim, num_loops, gates)
         return total
 
-    def tile_elements(self, tensor: Tensor, holder: Holder) -> FloatArray | float:
+    def tile_elements(self, info: _Info, holder: Holder) -> Amount:
         """Elements of the largest tile of a tensor at a holder."""
-        total: FloatArray | float = 1.0
-        sliding = iter(sliding_axes(tensor))
-        for axis in tensor.axes:
-            if axis.is_sliding:
-                (dim_a, over_a), (dim_b, over_b) = next(sliding)
-                a, b = self._extent(dim_a, holder), self._extent(dim_b, holder)
-                total = total * (a * b - np.maximum(a - over_a, 0) * np.maximum(b - over_b, 0))
-            else:
-                total = total * self._extent(axis.terms[0][0], holder)
+        total: Amount = 1.0
+        for axis in info.tensor.axes:
+            if not axis.is_sliding:
+                total = total * self.cuts.extent(axis.terms[0][0], holder.num_loops)
+        for (dim_a, threshold_a), (dim_b, threshold_b) in info.sliding:
+            a, b = (self.cuts.extent(dim, holder.num_loops) for dim in (dim_a, dim_b))
+            total = total * (a * b - excess_of(a, threshold_a) * excess_of(b, threshold_b))
         return total
 
-    def _extent(self, dim: str, holder: Holder) -> FloatArray | float:
-        idx = self.nest.innermost(dim, holder.num_loops)
-        return self.pieces.tiles[idx] if idx >= 0 else float(self.nest.op.sizes[dim])
+    def steps(self) -> Amount:
+        """Steps of the whole nest in time."""
+        in_time: dict[int, Amount] = {
+            idx: OPEN if loop.axis is None else CLOSED for idx, loop in enumerate(self.nest.loops)
+        }
+        return self.all_visits(len(self.nest.loops), in_time)
 
-    def steps(self) -> FloatArray:
-        in_time: dict[int, Choice] = {idx: loop.axis is None for idx, loop in enumerate(self.nest.loops)}
-        total: FloatArray = np.ones(self.pieces.batch)
-        for dim, _ in self.nest.op.dims:
-            loops = self.nest.over(dim, len(self.nest.loops))
-            if loops:
-                total = total * self.pieces.visits(loops, dim, in_time)
-        return total
-
-    def instances(self) -> tuple[FloatArray, ...]:
+    def instances(self) -> tuple[Amount, ...]:
+        """Instances in use of each level, and of the compute unit."""
         depths = [level.num_fanouts for level in self.nest.hierarchy.levels]
         depths.append(self.nest.hierarchy.num_fanouts)
-        found: list[FloatArray] = []
-        for depth in depths:
-            active: dict[int, Choice] = {
-                idx: loop.axis is not None and loop.axis.fanout_idx < depth for idx, loop in enumerate(self.nest.loops)
+        found: dict[int, Amount] = {}
+        for depth in sorted(set(depths)):
+            active: dict[int, Amount] = {
+                idx: OPEN if loop.axis is not None and loop.axis.fanout_idx < depth else CLOSED
+                for idx, loop in enumerate(self.nest.loops)
             }
-            total: FloatArray = np.ones(self.pieces.batch)
-            for dim, _ in self.nest.op.dims:
-                loops = self.nest.over(dim, len(self.nest.loops))
-                if any(active[idx] for idx in loops):
-                    total = total * self.pieces.visits(loops, dim, active)
-            found.append(total)
-        return tuple(found)
+            found[depth] = self.all_visits(len(self.nest.loops), active)
+        return tuple(found[depth] for depth in depths)
+
+    def first_instances(self, info: _Info, child: Holder) -> Amount:
+        """Instances of a child along dims outside the tensor that have work in the first step."""
+        spatial: dict[int, Amount] = {
+            idx: OPEN if self.nest.loops[idx].axis is not None else CLOSED for idx in range(child.num_loops)
+        }
+        total: Amount = 1.0
+        for dim in info.others:
+            total = total * self.visits(dim, child.num_loops, spatial)
+        return total
 
 
-def op_elements(nest: Nest, tensor: Tensor) -> float:
-    """Distinct elements of a whole tensor."""
-    return float(nest.op.elements(tensor))
+def is_open(gate: Amount) -> bool:
+    """Whether a gate is known to be open for every mapping."""
+    return isinstance(gate, float) and gate > CLOSED
 
 
-@overload
-def returned_sums(
-    convention: Convention,
-    elements: float,
-    filled: FloatArray,
-    arrivals: FloatArray,
-    groups: FloatArray,
-    starts: FloatArray | float,
-) -> tuple[FloatArray, FloatArray]: ...
 @overload
 def returned_sums(
     convention: Convention,
@@ -394,16 +362,28 @@ def returned_sums(
     filled: FloatArray | float,
     arrivals: FloatArray | float,
     groups: FloatArray | float,
+    first_instances: FloatArray | float,
     starts: FloatArray | float,
 ) -> tuple[FloatArray | float, FloatArray | float]: ...
+@overload
 def returned_sums(
     convention: Convention,
     elements: float,
-    filled: FloatArray | float,
-    arrivals: FloatArray | float,
-    groups: FloatArray | float,
-    starts: FloatArray | float,
-) -> tuple[FloatArray | float, FloatArray | float]:
+    filled: Amount,
+    arrivals: Amount,
+    groups: Amount,
+    first_instances: Amount,
+    starts: Amount,
+) -> tuple[Amount, Amount]: ...
+def returned_sums(
+    convention: Convention,
+    elements: float,
+    filled: Amount,
+    arrivals: Amount,
+    groups: Amount,
+    first_instances: Amount,
+    starts: Amount,
+) -> tuple[Amount, Amount]:
     """Partial sums that the parent reads, and those written into the child.
 
     Args:
@@ -412,38 +392,12 @@ def returned_sums(
         filled: Elements of the child's tile over all refills and instances.
         arrivals: Elements that reach the parent.
         groups: Elements per fill step with each reduction group counted once.
+        first_instances: Instances of the child along dims outside the output that have work in the first step.
         starts: Elements that start from nothing at the parent.
     """
-    back = arrivals - starts
     is_one = convention.partial_sum_refills == "one"
     if not convention.first_accumulation_reads:
-        return back, groups - starts if is_one else filled - starts * filled / arrivals
-    is_partial = arrivals > elements
-    return np.where(is_partial, arrivals, 0.0), np.where(is_partial, groups if is_one else filled, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """Which loops refill a child's tile, and over which its windows slide."""
-
-    counted: dict[int, Choice]
-    slides: dict[int, Choice]
-
-
-def _add(table: list[list[FloatArray]], level: int, tensor: int, elements: FloatArray, scale: float) -> None:
-    table[level][tensor] = table[level][tensor] + elements * scale
-
-
-def negate(choice: Choice) -> Choice:
-    """The opposite of a choice."""
-    return (not choice) if isinstance(choice, bool) else ~choice
-
-
-def narrow(choice: Choice, mask: BoolArray) -> Choice:
-    """`choice and mask`, folded to False or True where it is so for the whole batch."""
-    if choice is False:
-        return False
-    both: npt.NDArray[np.bool_] = mask if choice is True else mask & choice
-    if not both.any():
-        return False
-    return True if both.all() else both
+        return arrivals - starts, groups - starts if is_one else filled - elements * first_instances
+    # Open where the output is accumulated in several goes.
+    gate = (arrivals - elements) * UNREACHED
+    return smaller(arrivals, gate), smaller(groups if is_one else filled, gate)

@@ -13,8 +13,9 @@ from typing import Literal
 
 import numpy as np
 
+from .batches import count
 from .conventions import Convention
-from .counting import Counts, count, make_pieces
+from .counts import Counts
 from .detailed_array import ArrayCycles, array_cycles
 from .detailed_link import has_cached_path
 from .detailed_timing import Timing
@@ -76,7 +77,7 @@ def detailed_batch(
 def detailed_cycles(counts: Counts, tiles: FloatArray, timing: Timing, *, warm_caches: bool = False) -> Cycles:
     """Detailed latency from counts that are there already; see `detailed_batch`."""
     nest = counts.nest
-    pieces = make_pieces(nest, tiles)
+    pieces = Pieces(nest, tiles)
     groups = groups_of(counts, pieces, timing, warm_caches)
     starts = _starts(groups, pieces.batch)
     inside = _inside(counts, pieces, timing, starts[-1])

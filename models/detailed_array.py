@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..archdsl import Tensor
-from .counting import narrow, negate
 from .detailed_timing import ArrayTiming
 from .nest import FloatArray, Nest
-from .pieces import Choice, Pieces
+from .pieces import Choice, Pieces, narrow, negate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ def _portions(
         if nest.loops[other].axis is not None:
             spread = spread * pieces.bounds[other]
     whole = math.ceil(least)
-    exact = (whole * own + pieces.overhang(outside, dim, {}, whole) / spread) * (runs / own)
+    exact = (whole * own + pieces.overhang(outside, dim, whole) / spread) * (runs / own)
     average = np.maximum(steps, runs * portions * least)
     return runs * portions, np.where(portions == 1, np.maximum(exact, steps), average)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..archdsl import Op, Tensor, TensorRole, ceil_div
-from .counting import Counts, Transfer
+from .counts import Counts, Transfer
 from .detailed_array import time_steps
 from .detailed_timing import LevelTiming, Timing
 from .nest import FloatArray, Holder, Nest
@@ -191,8 +191,8 @@ def _moved_anew(
         (dim_a, coef_a), (dim_b, coef_b) = axis.terms
         if child.skips_holes:
             common = int(np.gcd(coef_a, coef_b))
-            hang_a = pieces.overhang(nest.over(dim_a, holder.num_loops), dim_a, {}, coef_b // common)
-            hang_b = pieces.overhang(nest.over(dim_b, holder.num_loops), dim_b, {}, coef_a // common)
+            hang_a = pieces.overhang(nest.over(dim_a, holder.num_loops), dim_a, coef_b // common)
+            hang_b = pieces.overhang(nest.over(dim_b, holder.num_loops), dim_b, coef_a // common)
             elements = elements * (float(nest.op.sizes[dim_a] * nest.op.sizes[dim_b]) - hang_a * hang_b)
             continue
         num_a, num_b = _num_pieces(nest, pieces, dim_a, holder), _num_pieces(nest, pieces, dim_b, holder)

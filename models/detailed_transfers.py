@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .counting import Counts, Transfer
+from .counts import Counts, Transfer
 from .detailed_array import time_steps
 from .detailed_link import Link, link_of
 from .detailed_timing import LevelTiming, Timing

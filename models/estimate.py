@@ -10,15 +10,17 @@ from typing import Literal
 import numpy as np
 
 from ..archdsl import Mapping, ModelError, Op, SpatialArch, VectorOp, require_legal
+from .amounts import as_float
+from .batches import count_one
 from .components import ArchNumbers, resolve
 from .conventions import CONVENTIONS, Convention
-from .counting import BLOCK, Counts, count
+from .counts import Counts, as_arrays
 from .detailed import bottleneck_of, detailed_cycles
 from .detailed_timing import timing_of
 from .hierarchy import hierarchy_of
-from .nest import FloatArray, Nest, nest_of
+from .nest import FloatArray, nest_of
 from .parts import Part, max_of, sum_of
-from .pricing import Priced, Prices, port_cycles, price, total
+from .pricing import PriceAmounts, Prices, port_cycles, price_amounts_of, total
 
 Fidelity = Literal["throughput", "detailed"]
 
@@ -126,42 +128,6 @@ def prices_of(numbers: ArchNumbers, datatype: str) -> Prices:
     )
 
 
-def estimate_batch(nest: Nest, tiles: FloatArray, prices: Prices, convention: Convention) -> Priced:
-    """Energy and throughput latency of a batch of mappings of one structure.
-
-    Args:
-        nest: Structure of the mappings.
-        tiles: Tile of each loop, [loops, batch].
-        prices: Prices of one architecture, or one per mapping of the batch.
-        convention: The counting convention.
-
-    Returns:
-        Arrays of shape [batch]; entry i has the bits that a batch of mapping i alone has.
-    """
-    batch = tiles.shape[1]
-    if batch <= BLOCK:
-        return price(count(nest, tiles, convention), prices)
-    blocks = [
-        price(count(nest, np.ascontiguousarray(tiles[:, at]), convention), _slice(prices, at))
-        for at in (slice(start, start + BLOCK) for start in range(0, batch, BLOCK))
-    ]
-    return Priced(
-        energy_pj=np.concatenate([b.energy_pj for b in blocks]),
-        latency_cycles=np.concatenate([b.latency_cycles for b in blocks]),
-        level_cycles=tuple(
-            np.concatenate(list(parts)) for parts in zip(*(b.level_cycles for b in blocks), strict=True)
-        ),
-        compute_cycles=np.concatenate([b.compute_cycles for b in blocks]),
-        fits=np.concatenate([b.fits for b in blocks]),
-    )
-
-
-def _slice(prices: Prices, at: slice) -> Prices:
-    if prices.read_pj.shape[-1] == 1:
-        return prices
-    return Prices(**{name: getattr(prices, name)[..., at] for name in Prices.__dataclass_fields__})
-
-
 def estimate_op(
     op: Op,
     mapping: Mapping,
@@ -190,11 +156,12 @@ def estimate_op(
     resolved = resolve(arch) if numbers is None else numbers
     hierarchy = hierarchy_of(arch)
     nest, tiles = nest_of(op, mapping, hierarchy)
-    counts = count(nest, tiles, rules)
-    prices = prices_of(resolved, op.datatype)
+    # Plain floats are much quicker than arrays of one, and give the same bits.
+    counts = count_one(nest, tiles[:, 0].tolist(), rules).converted(as_float)
+    prices = price_amounts_of(prices_of(resolved, op.datatype))
     names = [level.name for level in hierarchy.levels]
     if fidelity == "detailed":
-        latency = detailed_cycles(counts, tiles, timing_of(arch)).at(0)
+        latency = detailed_cycles(as_arrays(counts, 1), tiles, timing_of(arch)).at(0)
     else:
         latency = _throughput_part(counts, prices, names, hierarchy.compute)
     peak = op.macs / (resolved.peak_macs_per_cycle(op.datatype) * latency.amount)
@@ -209,31 +176,24 @@ def estimate_op(
         utilization=peak,
         actions=_actions(counts, names),
         tile_bytes={
-            name: {t.name: float(counts.tile_bytes[i][j][0]) for j, t in enumerate(op.tensors)}
+            name: {t.name: counts.tile_bytes[i][j] for j, t in enumerate(op.tensors)}
             for i, name in enumerate(names)
             if i > 0
         },
     )
 
 
-def _throughput_part(counts: Counts, prices: Prices, names: list[str], compute: str) -> Part:
-    parts = [
-        Part(
-            name=name,
-            amount=float(
-                port_cycles(total(counts.read_bytes[i]), total(counts.write_bytes[i]), prices, i)[0]
-                / counts.instances[i][0]
-            ),
-            unit="cycles",
-        )
-        for i, name in enumerate(names)
-    ]
-    cycles = float((counts.steps * prices.cycles_per_step)[0])
+def _throughput_part(counts: Counts[float], prices: PriceAmounts, names: list[str], compute: str) -> Part:
+    parts: list[Part] = []
+    for i, name in enumerate(names):
+        cycles = port_cycles(total(counts.read_bytes[i]), total(counts.write_bytes[i]), prices, i)
+        parts.append(Part(name=name, amount=as_float(cycles / counts.instances[i]), unit="cycles"))
+    cycles = as_float(counts.steps * prices.cycles_per_step[0])
     # Compute first: of equals the first is named the bottleneck.
     return max_of("latency", "cycles", [Part(name=compute, amount=cycles, unit="cycles"), *parts])
 
 
-def _energy_part(counts: Counts, prices: Prices, names: list[str], compute: str) -> Part:
+def _energy_part(counts: Counts[float], prices: PriceAmounts, names: list[str], compute: str) -> Part:
     levels: list[Part] = []
     for i, name in enumerate(names):
         parts: list[Part] = []
@@ -242,19 +202,19 @@ def _energy_part(counts: Counts, prices: Prices, names: list[str], compute: str)
                 ("read", counts.read_bytes, prices.read_pj),
                 ("write", counts.write_bytes, prices.write_pj),
             ):
-                amount = float(table[i][j][0] * cost[i][0])
+                amount = as_float(table[i][j] * cost[i])
                 if amount:
                     parts.append(Part(name=f"{verb} {tensor.name}", amount=amount, unit="pJ"))
         levels.append(sum_of(name, "pJ", parts))
-    macs = Part(name=compute, amount=float(counts.macs * prices.mac_pj[0]), unit="pJ")
+    macs = Part(name=compute, amount=as_float(counts.macs * prices.mac_pj[0]), unit="pJ")
     return sum_of("energy", "pJ", [*levels, macs])
 
 
-def _actions(counts: Counts, names: list[str]) -> dict[str, dict[str, Action]]:
+def _actions(counts: Counts[float], names: list[str]) -> dict[str, dict[str, Action]]:
     tensors = counts.nest.op.tensors
     return {
         name: {
-            tensor.name: Action(read=float(counts.read_bytes[i][j][0]), write=float(counts.write_bytes[i][j][0]))
+            tensor.name: Action(read=counts.read_bytes[i][j], write=counts.write_bytes[i][j])
             for j, tensor in enumerate(tensors)
         }
         for i, name in enumerate(names)

@@ -251,7 +251,15 @@ def charge(
             write[child] = write[child] + amount * scale
         return 0.0
     groups = delivered(problem, info, frame, site, segment, every_axis=True)
-    back, sent = returned_sums(problem.convention, info.elements, amount, crossing, groups, starts)
+    first_instances: FloatArray | float = 1.0
+    is_spread = child is not None and site.segment > 0
+    for dim in info.unrelated if is_spread and problem.convention.partial_sum_refills == "every" else ():
+        # Temporal factors, and what is left of the dim around them, stay at their first step.
+        factors = [factor for factor, _ in blocks_of(frame, site, 0, dim, use_reduction=True)]
+        blocks = [(factor, index % 3 == 0) for index, factor in enumerate(factors)]
+        blocks.append((np.ceil(problem.sizes[dim] / frame.bottoms[0][dim]), True))
+        first_instances = first_instances * visits(problem.sizes[dim], site.extents[dim], blocks)
+    back, sent = returned_sums(problem.convention, info.elements, amount, crossing, groups, first_instances, starts)
     write[parent] = write[parent] + crossing * scale
     read[parent] = read[parent] + back * scale
     if child is not None:
