@@ -251,14 +251,8 @@ def charge(
             write[child] = write[child] + amount * scale
         return 0.0
     groups = delivered(problem, info, frame, site, segment, every_axis=True)
-    first_instances: FloatArray | float = 1.0
-    is_spread = child is not None and site.segment > 0
-    for dim in info.unrelated if is_spread and problem.convention.partial_sum_refills == "every" else ():
-        # Temporal factors, and what is left of the dim around them, stay at their first step.
-        factors = [factor for factor, _ in blocks_of(frame, site, 0, dim, use_reduction=True)]
-        blocks = [(factor, index % 3 == 0) for index, factor in enumerate(factors)]
-        blocks.append((np.ceil(problem.sizes[dim] / frame.bottoms[0][dim]), True))
-        first_instances = first_instances * visits(problem.sizes[dim], site.extents[dim], blocks)
+    is_every = problem.convention.partial_sum_refills == "every" and child is not None and site.segment > 0
+    first_instances = first_with_work(problem, info, frame, site) if is_every else 1.0
     back, sent = returned_sums(problem.convention, info.elements, amount, crossing, groups, first_instances, starts)
     write[parent] = write[parent] + crossing * scale
     read[parent] = read[parent] + back * scale
@@ -267,6 +261,18 @@ def charge(
         drained = amount if problem.convention.final_drain_is_read else amount - info.elements
         read[child] = read[child] + drained * scale
     return amount - sent
+
+
+def first_with_work(problem: Problem, info: TensorInfo, frame: Frame, site: Site) -> FloatArray | float:
+    """Instances of a holder along dims outside its tensor that have work in the first step."""
+    total: FloatArray | float = 1.0
+    for dim in info.unrelated:
+        # Temporal factors, and what is left of the dim around them, stay at their first step.
+        factors = [factor for factor, _ in blocks_of(frame, site, 0, dim, use_reduction=True)]
+        blocks = [(factor, index % 3 == 0) for index, factor in enumerate(factors)]
+        blocks.append((np.ceil(problem.sizes[dim] / frame.bottoms[0][dim]), True))
+        total = total * visits(problem.sizes[dim], site.extents[dim], blocks)
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +297,6 @@ def raised_holder(problem: Problem, pattern: Pattern, frame: Frame, chains: Sequ
     info = problem.tensors[tensor]
     site = _sites(problem, frame, chains)[tensor, pattern.first_inner(problem, tensor)]
     is_possible: npt.NDArray[np.bool_] | bool = True
-    firsts: FloatArray | float = info.elements
     keys: list[list[FloatArray | float]] = []
     for dim in range(len(problem.sizes)):
         numbers: list[FloatArray | float] = [site.extents[dim]]
@@ -305,13 +310,12 @@ def raised_holder(problem: Problem, pattern: Pattern, frame: Frame, chains: Sequ
         keys.append([0.0] * len(numbers) if dim in info.related else numbers)
         if dim in info.related:
             is_possible = is_possible & (frame.bottoms[0][dim] == site.extents[dim] * spread)
-        elif dim in info.unrelated:
-            firsts = firsts * spread
     beside = _side_by_side(info, frame, site, 0, every_axis=False) if info.sliding else site.extents
     grouped = _side_by_side(info, frame, site, 0, every_axis=True) if info.sliding else site.extents
     crossing = site.extents if info.is_output else beside
     still = Site(site.segment, site.extents)
     scale = [_windows(problem, info, frame, still, 0, extents) for extents in (site.extents, crossing, grouped)]
+    firsts = info.elements * first_with_work(problem, info, frame, site)
     return Raised(is_possible, keys, [amount * info.element_bytes for amount in (*scale, firsts)])
 
 
@@ -329,13 +333,26 @@ def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tu
 
 
 def _instances(problem: Problem, frame: Frame) -> list[FloatArray | float]:
+    """Instances of every level that have work."""
     found: list[FloatArray | float] = []
     for segment in problem.segment_of:
         total: FloatArray | float = 1.0
-        for fanout in range(segment):
-            for factor, size in zip(frame.spreads[fanout].every, problem.sizes, strict=True):
-                if size > 1:
-                    total = total * factor
+        for dim, size in enumerate(problem.sizes):
+            if size == 1:
+                continue
+            pieces: FloatArray | float = 1.0
+            blocks: list[Block] = []
+            for fanout in range(segment - 1, -1, -1):
+                every = frame.spreads[fanout].every[dim]
+                pieces = pieces * every
+                blocks.append((every, False))
+                if fanout:
+                    blocks.append((frame.tops[fanout][dim] / frame.bottoms[fanout][dim], True))
+            # Where nothing but the fan-outs splits the dim, the last of its pieces may be missing.
+            if segment and np.any(frame.bottoms[0][dim] > size):
+                used = visits(size, frame.tops[segment][dim], blocks)
+                pieces = np.where(frame.bottoms[0][dim] > size, used, pieces)
+            total = total * pieces
         found.append(total)
     return found
 
