@@ -299,5 +299,5 @@ class Search:
                 continue
             for segment in range(1, self.problem.num_fanouts + 1):
                 top = frame.tops[segment][dim]
-                tight = tight & ((frame.spreads[segment - 1].every[dim] - 1) * top < size)
+                tight = tight & ((frame.spreads[segment - 1].needed[dim] - 1) * top < size)
         return tight

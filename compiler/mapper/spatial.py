@@ -22,18 +22,22 @@ class Spread:
         every: Instances over which a dim is spread.
         multicast: The same on axes with multicast alone.
         reduction: The same on axes with spatial reduction alone.
+        needed: Fewest pieces for which no smaller factors would do: `every`, less what the last place on the
+            outermost of a dim's axes holds, plus one.
     """
 
     every: tuple[FloatArray, ...]
     multicast: tuple[FloatArray, ...]
     reduction: tuple[FloatArray, ...]
+    needed: tuple[FloatArray, ...]
 
     def take(self, rows: IntArray) -> Spread:
         """The candidates `rows`."""
-        every, multicast, reduction = (
-            tuple(value[rows] for value in values) for values in (self.every, self.multicast, self.reduction)
+        every, multicast, reduction, needed = (
+            tuple(value[rows] for value in values)
+            for values in (self.every, self.multicast, self.reduction, self.needed)
         )
-        return Spread(every, multicast, reduction)
+        return Spread(every, multicast, reduction, needed)
 
 
 Slot = tuple[int, tuple[AxisInfo, ...]]
@@ -163,8 +167,7 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
     factors = np.ones((0, 1))
     is_complete = True
     for at, (dim, allowed) in enumerate(slots):
-        room = math.prod(axis.size for axis in allowed)
-        values = [v for v in quotients(problem.sizes[dim]) if v <= room and pack([(dim, allowed)], [v]) is not None]
+        values = _factors(dim, problem.sizes[dim], allowed)
         factors = np.concatenate(
             [np.repeat(factors, len(values), axis=1), np.tile(np.array(values, dtype=float), factors.shape[1])[None]]
         )
@@ -183,14 +186,39 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
     return slots, factors, is_complete
 
 
+def _factors(dim: int, size: int, allowed: tuple[AxisInfo, ...]) -> list[int]:
+    """Factors of a dim on some axes: numbers of pieces, and where their places are no product of places, the next that is."""
+    room = math.prod(axis.size for axis in allowed)
+    found: set[int] = set()
+    for pieces in quotients(size):
+        for factor in range(pieces, min(2 * pieces, room + 1)):
+            if pack([(dim, allowed)], [factor]) is not None:
+                if _needed(factor, len(allowed)) <= pieces:
+                    found.add(factor)
+                break
+    return sorted(found)
+
+
+def _needed(factor: int, num_axes: int) -> int:
+    """Fewest pieces for which a factor split over some axes is not larger than it must be."""
+    outermost = factor if num_axes == 1 else next((p for p in range(2, factor + 1) if factor % p == 0), 1)
+    return factor - factor // outermost + 1
+
+
 def _spread(problem: Problem, slots: Sequence[Slot], factors: FloatArray, num: int) -> Spread:
     every = [np.ones(num) for _ in problem.sizes]
     multicast = [np.ones(num) for _ in problem.sizes]
     reduction = [np.ones(num) for _ in problem.sizes]
-    for (dim, axes), column in zip(slots, factors, strict=True):
-        every[dim] = every[dim] * column
+    needed = [np.ones(num) for _ in problem.sizes]
+    # Axes that share less stand outside: the innermost come first here.
+    order = sorted(range(len(slots)), key=lambda k: (slots[k][1][0].multicast, slots[k][1][0].reduction), reverse=True)
+    for dim, axes, column in ((*slots[k], factors[k]) for k in order):
+        inside = every[dim]
+        every[dim] = inside * column
+        steps = np.array([_needed(max(factor, 1), len(axes)) - 1 for factor in range(int(column.max(initial=1)) + 1)])
+        needed[dim] = np.where(column > 1, inside * steps[column.astype(np.intp)] + 1, needed[dim])
         if axes[0].multicast:
             multicast[dim] = multicast[dim] * column
         if axes[0].reduction:
             reduction[dim] = reduction[dim] * column
-    return Spread(tuple(every), tuple(multicast), tuple(reduction))
+    return Spread(tuple(every), tuple(multicast), tuple(reduction), tuple(needed))
