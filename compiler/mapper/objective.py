@@ -111,6 +111,15 @@ class Traffic:
 
         return Traffic(grow(self.read), grow(self.write), self.instances, self.steps)
 
+    def moved(self, level: int, other: int) -> Traffic:
+        """The reads and writes of one level charged to another, which has none."""
+        if level == other:
+            return self
+        read, write = list(self.read), list(self.write)
+        read[level], read[other] = read[other], read[level]
+        write[level], write[other] = write[other], write[level]
+        return Traffic(read, write, self.instances, self.steps)
+
     def plus(self, other: Traffic) -> Traffic:
         """Sum of traffic; steps and instances are this one's."""
         return Traffic(

@@ -83,7 +83,8 @@ class Tables:
 
     def direct(self, tensor: int, parent: int) -> Traffic:
         """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
-        if (tensor, parent) not in self._direct:
+        first = self._same_segment(parent)
+        if (tensor, first) not in self._direct:
             problem = self.problem
             info = problem.tensors[tensor]
             num_levels = len(problem.hierarchy.levels)
@@ -91,9 +92,13 @@ class Tables:
             write: list[FloatArray | float] = [0.0] * num_levels
             site = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
             frame = make_frame(problem, self.spread.spreads, [_empty(problem)] * problem.num_fanouts)
-            charge(problem, info, frame, site, parent, None, info.elements, read, write)
-            self._direct[tensor, parent] = Traffic(read, write, [1.0] * num_levels, 0.0)
-        return self._direct[tensor, parent]
+            charge(problem, info, frame, site, first, None, info.elements, read, write)
+            self._direct[tensor, first] = Traffic(read, write, [1.0] * num_levels, 0.0)
+        return self._direct[tensor, first].moved(first, parent)
+
+    def _same_segment(self, level: int) -> int:
+        """The outermost level of a level's segment: what moves through either is the same."""
+        return self.problem.segment_of.index(self.problem.segment_of[level])
 
     def inner_chains(self, pattern: Pattern) -> list[InnerChain]:
         """What every tensor's holders are from the innermost outside the fan-outs inward."""
@@ -110,26 +115,28 @@ class Tables:
 
     def grouped_direct(self, tensor: int, parent: int) -> Traffic:
         """`direct`, the least over each group of spreads."""
-        key = (tensor, parent)
+        first = self._same_segment(parent)
+        key = (tensor, first)
         if key not in self._grouped:
-            self._grouped[key] = self._least_by_group(self.direct(tensor, parent))
-        return self._grouped[key]
+            self._grouped[key] = self._least_by_group(self.direct(tensor, first))
+        return self._grouped[key].moved(first, parent)
 
     def grouped_kept(self, menu: Menu, chain: InnerChain) -> Traffic:
         """Least traffic of a tensor kept below a fan-out, over (group of spreads, largest class of tilings)."""
-        key = (id(menu), chain)
+        first = replace(chain, parent=0)
+        key = (id(menu), first)
         if key not in self._grouped:
             if any((chain.tensor, level) in menu.windows for level in chain.levels):
                 every = np.arange(self.spread.num)
-                kept = kept_traffic(self, menu, every, menu.largest, chain)
+                kept = kept_traffic(self, menu, every, menu.largest, first)
                 kept = self._least_by_group(kept.broadcast_counts((self.spread.num, len(menu.largest))))
             else:
                 # Only what reaches the compute unit differs within a group.
                 order, starts = self.group_order
                 last = column_of(self.grouped_direct(chain.tensor, chain.levels[-1]), np.arange(len(starts)))
-                kept = kept_traffic(self, menu, order[starts], menu.largest, chain, last)
+                kept = kept_traffic(self, menu, order[starts], menu.largest, first, last)
             self._grouped[key] = kept
-        return self._grouped[key]
+        return self._grouped[key].moved(0, chain.parent)
 
     def sketch(self, pattern: Pattern, menu: Menu) -> Sketch:
         """Coarse bounds on what a pattern moves below the outermost segment."""
@@ -157,11 +164,12 @@ class Tables:
         return self._clusters[key]
 
     def _clustered(self, menu: Menu, chain: InnerChain) -> Traffic:
-        key = (id(menu), chain)
+        first = replace(chain, parent=0)
+        key = (id(menu), first)
         if key not in self._clustered_parts:
             clusters, _, _ = self._clusters[id(menu)]
-            self._clustered_parts[key] = clusters.least_traffic(self._grouped_part(menu, chain))
-        return self._clustered_parts[key]
+            self._clustered_parts[key] = clusters.least_traffic(self._grouped_part(menu, first))
+        return self._clustered_parts[key].moved(0, chain.parent)
 
     def _grouped_part(self, menu: Menu, chain: InnerChain) -> Traffic:
         if chain.levels:
