@@ -30,11 +30,13 @@ class Point:
         level: The level.
         is_raised: It stands in the outermost segment for a holder below the fan-outs: from here inward no
             temporal loop outside them goes over a dim that indexes the tensor, so that the tile stays while others change.
+        outlives: It is that holder. A larger tile leaves fewer of these loops.
     """
 
     tensor: int
     level: int
     is_raised: bool = False
+    outlives: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,7 @@ def _groups(problem: Problem, chain: Chain, dim: int) -> list[tuple[list[int], t
             big[site] = True
             continue
         small[site] = True
+        big[site] = point.outlives
         if any(dim in {d for d, _ in pair} for pair in info.sliding) and not point.is_raised:
             # A wider tile moves less of the windows' overlap again.
             big[site] = True

@@ -39,7 +39,6 @@ class Tables:
         self.patterns = patterns(problem)
         self._outer: dict[object, tuple[OuterChain, ...]] = {}
         self._inner: dict[object, Menu] = {}
-        self._tilings: dict[object, list[tuple[Tilings, ...]]] = {}
         self._sketches: dict[Pattern, Sketch] = {}
         self._clusters: dict[int, tuple[Clusters, Traffic, list[FloatArray]]] = {}
         self._clustered_parts: dict[object, Traffic] = {}
@@ -61,18 +60,21 @@ class Tables:
         held = tuple(tuple(lv for lv in levels if problem.segment_of[lv] > 0) for levels in pattern.levels)
         raised = None if pattern.raised is None else (pattern.raised, pattern.first_inner(problem, pattern.raised))
         if (held, raised) not in self._inner:
-            if held not in self._tilings:
-                self._tilings[held] = self._list_inner(held)
-            self._inner[held, raised] = make_menu(problem, self._tilings[held], raised)
+            self._inner[held, raised] = make_menu(problem, self._list_inner(held, raised), raised)
         return self._inner[held, raised]
 
-    def _list_inner(self, held: tuple[tuple[int, ...], ...]) -> list[tuple[Tilings, ...]]:
+    def _list_inner(
+        self, held: tuple[tuple[int, ...], ...], raised: tuple[int, int] | None
+    ) -> list[tuple[Tilings, ...]]:
         problem = self.problem
         ones = [1] * len(problem.sizes)
         per_segment: list[list[Tilings]] = []
         for segment in range(1, problem.num_fanouts + 1):
             points = [
-                Point(t, lv) for t, levels in enumerate(held) for lv in levels if problem.segment_of[lv] == segment
+                Point(t, lv, outlives=(t, lv) == raised)
+                for t, levels in enumerate(held)
+                for lv in levels
+                if problem.segment_of[lv] == segment
             ]
             listed = [
                 tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=TILING_LIMIT)
