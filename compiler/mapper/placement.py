@@ -14,10 +14,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from .problem import FloatArray, Problem, TensorInfo, quotients
+from .problem import FloatArray, IntArray, Problem, TensorInfo, quotients
 from .traffic import footprint
 
 
@@ -131,29 +132,33 @@ def tilings(
     """
     num_sites = len(chain.points)
     num = 1
-    columns: list[list[FloatArray]] = []  # per dim: [top, at 0, at 1, ...]
+    options = [
+        dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost) for dim in range(len(problem.sizes))
+    ]
+    picks: list[IntArray] = []  # per dim which of its options
     is_complete = True
-    floor = [min(b, size) for b, size in zip(below, problem.sizes, strict=True)]
     for dim, size in enumerate(problem.sizes):
-        options = dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost)
-        columns = [[np.repeat(site, options.shape[1]) for site in sites] for sites in columns]
-        columns.append([np.tile(options[site], num) for site in range(num_sites + 1)])
-        num *= options.shape[1]
-        if size == 1 or options.shape[1] == 1:
+        count = options[dim].shape[1]
+        if count != 1:
+            picks = [np.repeat(index, count) for index in picks]
+        picks.append(np.tile(np.arange(count), num) if count != 1 else np.zeros(num, dtype=np.intp))
+        num *= count
+        if size == 1 or count == 1:
             continue
-        fits = _fits(problem, chain, columns, floor, capacities)
+        fits = _fits(problem, chain, options, picks, capacities)
         if not fits.all():
-            columns = [[site[fits] for site in sites] for sites in columns]
-            num = int(fits.sum())
+            picks = [index[fits] for index in picks]
+            num = len(picks[0])
         if num > limit:
             # Evenly thinned: the search then has no proof, and says so.
             rows = np.linspace(0, num - 1, limit).astype(int)
-            columns = [[site[rows] for site in sites] for sites in columns]
+            picks = [index[rows] for index in picks]
             num, is_complete = limit, False
+    extents = [table[:, index] for table, index in zip(options, picks, strict=True)]
     return Tilings(
         chain,
-        tuple(sites[0] for sites in columns),
-        tuple(tuple(sites[1 + i] for sites in columns) for i in range(num_sites)),
+        tuple(table[0] for table in extents),
+        tuple(tuple(table[1 + site] for table in extents) for site in range(num_sites)),
         num,
         is_complete,
     )
@@ -162,19 +167,22 @@ def tilings(
 def _fits(
     problem: Problem,
     chain: Chain,
-    columns: list[list[FloatArray]],
-    floor: Sequence[int],
+    options: Sequence[FloatArray],
+    picks: Sequence[IntArray],
     capacities: Sequence[float],
 ) -> np.ndarray:
     """Whether the tiles can fit when the dims not yet chosen stay at their least extent."""
     used: dict[int, FloatArray | float] = {}
-    for site, point in enumerate(chain.points):
-        extents: list[FloatArray | float] = [
-            np.minimum(columns[d][site + 1], size) if d < len(columns) else float(floor[d])
-            for d, size in enumerate(problem.sizes)
-        ]
-        used[point.level] = used.get(point.level, 0.0) + footprint(problem.tensors[point.tensor], extents)
-    fits = np.ones(len(columns[-1][0]), dtype=bool)
+    for site, point in enumerate(chain.points, start=1):
+        if capacities[point.level] == np.inf:
+            continue
+        info = problem.tensors[point.tensor]
+        extents: list[FloatArray | float] = [1.0] * len(problem.sizes)
+        for dim in info.related:
+            row = np.minimum(options[dim][site], problem.sizes[dim])
+            extents[dim] = row[picks[dim]] if dim < len(picks) else float(row.min(initial=np.inf))
+        used[point.level] = used.get(point.level, 0.0) + footprint(info, extents)
+    fits = np.ones(len(picks[-1]), dtype=bool)
     for level, amount in used.items():
         fits &= amount <= capacities[level]
     return fits
@@ -187,37 +195,69 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
     if (size <= below and not problem.fixed_tiles) or num_sites == 0:
         whole = below * -(-size // below) if is_outermost else below
         return np.full((num_sites + 1, 1), float(max(whole, below)))
-    groups = _groups(problem, chain, dim)
+    groups = tuple(
+        _Group(
+            num_sites=len(sites),
+            wants_small=wants_small,
+            wants_big=wants_big,
+            is_latched=any(_is_latched(problem, chain, site, dim) for site in sites),
+            is_raised=any(_is_raised(problem, chain, site, dim) for site in sites),
+            fixed=_fixed_extent(problem, chain, sites[-1], dim),
+        )
+        for sites, (wants_small, wants_big) in _groups(problem, chain, dim)
+    )
+    return _extents(size, below, groups, is_outermost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Neighbouring sites that share the extent of a dim.
+
+    Attributes:
+        num_sites: How many.
+        wants_small: Whether some holder among them gains by a smaller extent.
+        wants_big: Whether some gains by a larger one.
+        is_latched: Whether one is an operand latch of a tensor that the dim indexes.
+        is_raised: Whether one stands for a holder below the fan-outs whose tensor the dim indexes.
+        fixed: The extent that the user fixed.
+    """
+
+    num_sites: int
+    wants_small: bool
+    wants_big: bool
+    is_latched: bool
+    is_raised: bool
+    fixed: int | None
+
+
+@lru_cache(maxsize=65536)
+def _extents(size: int, below: int, groups: tuple[_Group, ...], is_outermost: bool) -> FloatArray:  # noqa: FBT001
+    """All extents of a dim at every site, [sites, options]; not to be written to."""
     options: list[list[int]] = [[]]  # extents per group, outermost first; built from the innermost
     for position in range(len(groups) - 1, -1, -1):
-        sites, (wants_small, wants_big) = groups[position]
+        group = groups[position]
         is_first, is_last = position == 0, position == len(groups) - 1
         grown: list[list[int]] = []
         for inner in options:
             base = inner[0] if inner else below
             num_tiles = -(-size // base)
-            if is_first and is_outermost and not wants_small:
+            if is_first and is_outermost and not group.wants_small:
                 factors: tuple[int, ...] = (num_tiles,)
-            elif any(_is_latched(problem, chain, site, dim) for site in sites):
+            elif group.is_latched:
                 factors = (1,) if base == 1 else ()
-            elif any(_is_raised(problem, chain, site, dim) for site in sites):
+            elif group.is_raised:
                 factors = (1,) if base == below else ()
-            elif is_last and not wants_big:
+            elif is_last and not group.wants_big:
                 factors = (1,)
             else:
                 factors = quotients(num_tiles)
-            fixed = _fixed_extent(problem, chain, sites[-1], dim)
-            if fixed is not None:
-                factor = -(-fixed // base)
-                factors = (factor,) if min(base * factor, size) == fixed else ()
+            if group.fixed is not None:
+                factor = -(-group.fixed // base)
+                factors = (factor,) if min(base * factor, size) == group.fixed else ()
             grown += [[base * factor, *inner] for factor in factors]
         options = grown
-    table = np.ones((num_sites + 1, len(options)))
-    for column, extents in enumerate(options):
-        for (sites, _), extent in zip(groups, extents, strict=True):
-            for site in sites:
-                table[site, column] = extent
-    return table
+    rows = [position for position, group in enumerate(groups) for _ in range(group.num_sites)]
+    return np.array(options, dtype=np.float64).reshape(len(options), len(groups)).T[rows]
 
 
 def _is_latched(problem: Problem, chain: Chain, site: int, dim: int) -> bool:
