@@ -78,7 +78,8 @@ class Menu:
         options: Tilings of segments 1, 2, ... for each combination of chains, as arrays of equal length.
         starts: Per option the index of its first tiling in the whole menu.
         num: Tilings in the whole menu.
-        members: Per class the indices of its tilings.
+        by_class: All tilings, those of one class together.
+        class_starts: Per class where it begins in `by_class`.
         class_sizes: Per class how many members it has.
         tops: Per segment and class of dims the product of extents around the segment, [classes].
         at: Per (tensor, level) and class of dims the product of the tile's extents, [classes].
@@ -91,13 +92,20 @@ class Menu:
     options: tuple[tuple[Tilings, ...], ...]
     starts: tuple[int, ...]
     num: int
-    members: tuple[IntArray, ...]
+    by_class: IntArray
+    class_starts: IntArray
     class_sizes: IntArray
     tops: tuple[FloatArray, ...]
     at: dict[tuple[int, int], FloatArray]
     windows: dict[tuple[int, int], tuple[tuple[FloatArray, FloatArray, FloatArray], ...]]
     largest: IntArray
     is_complete: bool
+
+    def members(self, classes: IntArray) -> IntArray:
+        """Tilings of some classes, one class after the other."""
+        sizes = self.class_sizes[classes]
+        firsts = np.repeat(self.class_starts[classes] - (np.cumsum(sizes) - sizes), sizes)
+        return self.by_class[firsts + np.arange(len(firsts))]
 
 
 def dim_classes(problem: Problem) -> list[tuple[int, ...]]:
@@ -141,13 +149,12 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: 
         signatures.append(np.stack(products) if products else np.zeros((0, num_of(option))))
     if not options:
         none = np.zeros(0, dtype=np.intp)
-        return Menu((), (), 0, (), none, (), {}, {}, none, True)
+        return Menu((), (), 0, none, none, none, (), {}, {}, none, is_complete=True)
     table = np.concatenate(signatures, axis=1)
     first, inverse = distinct(table)
     unique = table[:, first]
     order = np.argsort(inverse, kind="stable")
     sizes = np.bincount(inverse, minlength=unique.shape[1])
-    members = np.split(order, np.cumsum(sizes)[:-1])
     width = len(groups)
     num_segments = len(options[0])
     blocks = [unique[i * width : (i + 1) * width] for i in range(num_segments + len(points))]
@@ -161,7 +168,8 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: 
         options=tuple(options),
         starts=tuple(starts),
         num=num,
-        members=tuple(members),
+        by_class=order,
+        class_starts=np.cumsum(sizes) - sizes,
         class_sizes=sizes,
         tops=tuple(blocks[:num_segments]),
         at=dict(zip(points, blocks[num_segments:], strict=True)),

@@ -175,10 +175,10 @@ class Search:
 
     def _dive(self, found: _Open) -> None:
         """Searches only the best-bounded pairs of the best-bounded spreads of a pattern."""
-        num = min(max(1, FIRST_BOUNDS // len(found.menu.members)), int(np.searchsorted(found.bounds, self.limit)))
+        num = min(max(1, FIRST_BOUNDS // len(found.menu.class_sizes)), int(np.searchsorted(found.bounds, self.limit)))
         if not num:
             return
-        every = np.arange(len(found.menu.members))
+        every = np.arange(len(found.menu.class_sizes))
         tighter = self._class_bounds(found.pattern, found.menu, found.rows[:num], every, found.outer)
         scores = tighter.reshape(-1)
         batch = np.argsort(scores, kind="stable")[:FIRST_PAIRS]
@@ -191,18 +191,18 @@ class Search:
     def _search_pattern(self, found: _Open) -> float:
         """Searches one pattern; returns the least bound that was left open (infinite when none)."""
         rows, bounds, menu = found.rows, found.bounds, found.menu
-        low, step = 0, max(1, FIRST_BOUNDS // len(menu.members))
+        low, step = 0, max(1, FIRST_BOUNDS // len(menu.class_sizes))
         while low < len(rows) and bounds[low] < self.limit:
             high = low + int(np.searchsorted(bounds[low : low + step], self.limit))
             open_bound = self._search_rows(found.pattern, rows[low:high], menu, found.outer)
             if open_bound < np.inf:
                 return min(open_bound, float(bounds[low]))
-            low, step = low + step, max(1, MOST_BOUNDS // len(menu.members))
+            low, step = low + step, max(1, MOST_BOUNDS // len(menu.class_sizes))
         return np.inf
 
     def _search_rows(self, pattern: Pattern, rows: IntArray, menu: Menu, outer: Floor) -> float:
         """Searches some spreads of one pattern; returns the least bound that was left open."""
-        tighter = self._class_bounds(pattern, menu, rows, np.arange(len(menu.members)), outer)
+        tighter = self._class_bounds(pattern, menu, rows, np.arange(len(menu.class_sizes)), outer)
         left = np.flatnonzero(tighter < self.limit)
         scores = tighter.reshape(-1)
         num, cells = FIRST_PAIRS, FIRST_CELLS
@@ -251,7 +251,7 @@ class Search:
         rows, classes = rows[fit], classes[fit]
         if not len(rows):
             return np.inf
-        columns = np.concatenate([menu.members[int(c)] for c in classes])
+        columns = menu.members(classes)
         rows = np.repeat(rows, menu.class_sizes[classes])
         self.budget.tilings -= len(rows)
         found: list[Found] = []

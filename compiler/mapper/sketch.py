@@ -91,34 +91,34 @@ def make_clusters(values: Sequence[FloatArray | float], shape: tuple[int, int], 
     """Clusters pairs that are alike by ratio in every one of some values, each broadcastable to `shape`."""
     flat = [np.broadcast_to(v, shape).reshape(-1) for v in values if isinstance(v, np.ndarray)]
     flat = [column for column in flat if column.min() != column.max()]
-    num_pairs = shape[0] * shape[1]
-    labels = np.zeros(num_pairs, dtype=np.int64)
-    num = cluster(np.log(np.maximum(np.stack(flat), 1e-3)), most, labels) if flat else 1
-    order = np.argsort(labels, kind="stable")
+    order = np.arange(shape[0] * shape[1])
+    starts = np.zeros(most, dtype=np.int64)
+    num = cluster(np.log(np.maximum(np.stack(flat), 1e-3)), order, starts) if flat else 1
+    starts = starts[:num]
     holds = np.zeros((num, shape[0]), dtype=np.bool_)
-    holds[labels, np.arange(num_pairs) // shape[1]] = True
-    return Clusters(shape, order, np.searchsorted(labels[order], np.arange(num)), holds)
+    holds[np.repeat(np.arange(num), np.diff(starts, append=len(order))), order // shape[1]] = True
+    return Clusters(shape, order, starts, holds)
 
 
 @compiled
-def cluster(columns: Floats, most: int, labels: Ints) -> int:
-    """Splits the widest cluster in the middle of its widest column until there are `most`, or all are points.
+def cluster(columns: Floats, order: Ints, starts: Ints) -> int:
+    """Splits the widest cluster in the middle of its widest column until there are enough, or all are points.
 
     Args:
         columns: [columns, members].
-        most: How many clusters to make.
-        labels: [members] cluster of each; updated.
+        order: [members] all members; sorted by cluster.
+        starts: [clusters] where each begins in `order`; as many clusters are made as it has room for.
 
     Returns:
         The number of clusters.
     """
     width, size = columns.shape
-    low = np.full((most, width), np.inf)
-    high = np.full((most, width), -np.inf)
-    for c in range(width):
-        for i in range(size):
-            low[0, c] = min(low[0, c], columns[c, i])
-            high[0, c] = max(high[0, c], columns[c, i])
+    most = starts.shape[0]
+    stops = np.zeros(most, dtype=np.int64)
+    low = np.empty((most, width))
+    high = np.empty((most, width))
+    starts[0], stops[0] = 0, size
+    _measure(columns, order, 0, size, low[0], high[0])
     num = 1
     while num < most:
         at, column, widest = 0, 0, 0.0
@@ -129,18 +129,32 @@ def cluster(columns: Floats, most: int, labels: Ints) -> int:
         if widest <= 0.0:
             break
         middle = (low[at, column] + high[at, column]) / 2
-        for c in range(width):
-            low[at, c], high[at, c] = np.inf, -np.inf
-        for i in range(size):
-            if labels[i] != at:
-                continue
-            if columns[column, i] > middle:
-                labels[i] = num
-            for c in range(width):
-                low[labels[i], c] = min(low[labels[i], c], columns[c, i])
-                high[labels[i], c] = max(high[labels[i], c], columns[c, i])
+        # What lies above the middle goes to the end.
+        left, right = starts[at], stops[at] - 1
+        while left <= right:
+            if columns[column, order[left]] <= middle:
+                left += 1
+            else:
+                order[left], order[right] = order[right], order[left]
+                right -= 1
+        starts[num], stops[num], stops[at] = left, stops[at], left
+        _measure(columns, order, starts[at], stops[at], low[at], high[at])
+        _measure(columns, order, starts[num], stops[num], low[num], high[num])
         num += 1
+    # Clusters in the order in which they lie.
+    starts[:num] = np.sort(starts[:num])
     return num
+
+
+@compiled
+def _measure(columns: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
+    """Least and most of every column over some members."""
+    for c in range(columns.shape[0]):
+        least, most = np.inf, -np.inf
+        for i in range(start, stop):
+            least = min(least, columns[c, order[i]])
+            most = max(most, columns[c, order[i]])
+        low[c], high[c] = least, most
 
 
 def compulsory(problem: Problem, pattern: Pattern) -> Traffic:

@@ -292,7 +292,7 @@ class Tables:
 
 def _empty(problem: Problem) -> Tilings:
     ones = tuple(np.ones(1) for _ in problem.sizes)
-    return Tilings(Chain((), ()), ones, (), 1, True)
+    return Tilings(Chain((), ()), ones, (), 1, is_complete=True)
 
 
 def patterns(problem: Problem) -> list[Pattern]:
