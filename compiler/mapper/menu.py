@@ -108,14 +108,6 @@ class Menu:
         return self.by_class[firsts + np.arange(len(firsts))]
 
 
-def dim_classes(problem: Problem) -> list[tuple[int, ...]]:
-    """Dims grouped by the tensors that they index."""
-    groups: dict[tuple[bool, ...], list[int]] = {}
-    for dim in range(len(problem.sizes)):
-        groups.setdefault(tuple(dim in info.related for info in problem.tensors), []).append(dim)
-    return [tuple(dims) for dims in groups.values()]
-
-
 def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: tuple[int, int] | None) -> Menu:
     """Sorts tilings into classes.
 
@@ -127,7 +119,7 @@ def make_menu(problem: Problem, options: Sequence[tuple[Tilings, ...]], raised: 
     """
     if raised is not None:
         options = [some for option in options if num_of(some := _raisable(problem, option, raised))]
-    groups = dim_classes(problem)
+    groups = problem.dim_classes
     starts: list[int] = []
     signatures: list[FloatArray] = []
     num = 0
@@ -315,7 +307,7 @@ class _Relaxed:
         self.menu = menu
         self.rows = rows
         self.classes = classes
-        self.groups = dim_classes(self.problem)
+        self.groups = self.problem.dim_classes
         self.sizes = [float(math.prod(self.problem.sizes[d] for d in dims)) for dims in self.groups]
 
     def spread(self, fanout: int, group: int, kind: str) -> FloatArray:

@@ -17,6 +17,7 @@ from .compiled import compiled
 from .inner import Pattern
 from .placement import Chain, Point, chains, dim_options
 from .problem import FloatArray, Problem, TensorInfo, distinct
+from .terms import combined, dim_groups, held_factor, windows_in
 from .traffic import axis_elements, visits, window_elements
 from .walk import Bools, ChainForm, Floats, Ints
 
@@ -129,12 +130,8 @@ class OuterChain:
             dim_options(problem, self.chain, dim, int(numbers[0]), is_outermost=True)
             for dim, numbers in zip(dims, per_dim, strict=True)
         ]
-        num = 1
-        grown: list[FloatArray] = []
-        for table in tables:
-            grown = [np.repeat(column, table.shape[1], axis=1) for column in grown]
-            grown.append(np.tile(table, (1, num)))
-            num *= table.shape[1]
+        grown = combined(tables)
+        num = grown[0].shape[1]
         sites: list[Extents] = [
             {dim: table[site] for dim, table in zip(dims, grown, strict=True)} for site in range(len(grown[0]))
         ]
@@ -151,7 +148,7 @@ class OuterChain:
                 for k, slide in enumerate(self._slides[i]):
                     factors[:, first + k] = self._refills(info, dims, at, around, slide)
                 unit = info.element_bytes if group == 0 else 1.0
-                factors[:, int(self.form.held[i])] = self._held(info, dims, at) * unit
+                factors[:, int(self.form.held[i])] = held_factor(problem, info, dims, at) * unit
             around = {dim: np.minimum(extent, problem.sizes[dim]) for dim, extent in at.items()}
         order = np.argsort(factors.sum(axis=1), kind="stable")
         kept = np.sort(order[undominated(np.ascontiguousarray(factors[order]))])
@@ -165,21 +162,10 @@ class OuterChain:
         for dim in dims:
             if dim in info.unrelated:
                 total = total * visits(self.problem.sizes[dim], at[dim], [])
-        for pair in self._windows(info, dims):
+        for pair in windows_in(info, dims):
             extents = self._complete(at)
             slides = None if slide not in {d for d, _ in pair} or slide is None else (slide, around[slide])
             total = total * axis_elements(self.problem, pair, extents, slides)
-        return total
-
-    def _held(self, info: TensorInfo, dims: Sequence[int], at: Extents) -> FloatArray | float:
-        total: FloatArray | float = 1.0
-        limited = {dim: np.minimum(extent, self.problem.sizes[dim]) for dim, extent in at.items()}
-        for dim in info.plain:
-            if dim in dims:
-                total = total * limited[dim]
-        for (a, over_a), (b, over_b) in self._windows(info, dims):
-            x, y = limited.get(a, 1.0), limited.get(b, 1.0)
-            total = total * (x * y - np.maximum(x - over_a, 0.0) * np.maximum(y - over_b, 0.0))
         return total
 
     def _raised(
@@ -201,10 +187,6 @@ class OuterChain:
             blocks.append((at[dim] / below, True))
             total = total * visits(self.problem.sizes[dim], tile, blocks)
         return total
-
-    def _windows(self, info: TensorInfo, dims: Sequence[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """Sliding axes of a tensor that belong to a group of dims."""
-        return [pair for pair in info.sliding if any(dim in dims for dim, _ in pair)]
 
     def _complete(self, at: Extents) -> list[FloatArray | float]:
         return [at.get(dim, 1.0) for dim in range(len(self.problem.sizes))]
@@ -237,26 +219,6 @@ def undominated(rows: Floats) -> Bools:
 
 # Compiled code takes a third of a second to set itself up on its first call: here, and not in the first search.
 undominated(np.zeros((1, 1)))
-
-
-def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Dims of more than one step, those that share a sliding axis together; at least one group."""
-    groups: list[set[int]] = [{dim} for dim, size in enumerate(problem.sizes) if size > 1]
-    for info in problem.tensors:
-        for pair in info.sliding:
-            met = [group for group in groups if any(dim in group for dim, _ in pair)]
-            groups = [group for group in groups if group not in met]
-            groups += [set[int]().union(*met)] if met else []
-    # Groups with few options first: what they rule out is ruled out early.
-    ordered = sorted((tuple(sorted(group)) for group in groups), key=lambda dims: (_size(problem, dims), dims))
-    return tuple(ordered) or ((0,),)
-
-
-def _size(problem: Problem, dims: Sequence[int]) -> int:
-    total = 1
-    for dim in dims:
-        total *= problem.sizes[dim]
-    return total
 
 
 def settled(problem: Problem, chain: Chain, at: Sequence[Sequence[int]]) -> Chain:

@@ -18,8 +18,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from .problem import FloatArray, IntArray, Problem, TensorInfo, quotients
-from .traffic import footprint
+from .compiled import compiled
+from .problem import FloatArray, Problem, TensorInfo, quotients
+from .terms import combined, dim_groups, held_factor
+from .walk import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,62 +132,125 @@ def tilings(
         is_outermost: Whether the segment reaches up to the whole op.
         limit: Most candidates to list.
     """
+    groups = dim_groups(problem)
     num_sites = len(chain.points)
-    num = 1
-    options = [
-        dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost) for dim in range(len(problem.sizes))
-    ]
-    picks: list[IntArray] = []  # per dim which of its options
-    is_complete = True
-    for dim, size in enumerate(problem.sizes):
-        count = options[dim].shape[1]
-        if count != 1:
-            picks = [np.repeat(index, count) for index in picks]
-        picks.append(np.tile(np.arange(count), num) if count != 1 else np.zeros(num, dtype=np.intp))
-        num *= count
-        if size == 1 or count == 1:
-            continue
-        fits = _fits(problem, chain, options, picks, capacities)
-        if not fits.all():
-            picks = [index[fits] for index in picks]
-            num = len(picks[0])
-        if num > limit:
-            # Evenly thinned: the search then has no proof, and says so.
-            rows = np.linspace(0, num - 1, limit).astype(int)
-            picks = [index[rows] for index in picks]
-            num, is_complete = limit, False
-    extents = [table[:, index] for table, index in zip(options, picks, strict=True)]
+    tables: list[list[FloatArray]] = []  # per group and dim, [1 + holders, options]
+    starts = [0]
+    held: list[FloatArray] = []
+    for group, dims in enumerate(groups):
+        options = [dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost) for dim in dims]
+        tables.append(combined(options))
+        num = tables[-1][0].shape[1]
+        factors = np.empty((num, num_sites))
+        for site, point in enumerate(chain.points):
+            info = problem.tensors[point.tensor]
+            at = {dim: table[1 + site] for dim, table in zip(dims, tables[-1], strict=True)}
+            factors[:, site] = held_factor(problem, info, dims, at) * (info.element_bytes if group == 0 else 1.0)
+        held.append(factors)
+        starts.append(starts[-1] + num)
+    infos = [problem.tensors[point.tensor] for point in chain.points]
+    rows, is_complete = fitting(
+        np.concatenate(held),
+        np.array(starts, dtype=np.int64),
+        np.array([point.level for point in chain.points], dtype=np.int64),
+        np.array([info.tensor.bits % 8 != 0 for info in infos], dtype=np.bool_),
+        np.array(capacities, dtype=np.float64),
+        limit,
+    )
+    extents = [np.full((1 + num_sites, len(rows)), float(max(1, below[dim]))) for dim in range(len(problem.sizes))]
+    for group, dims in enumerate(groups):
+        for dim, table in zip(dims, tables[group], strict=True):
+            extents[dim] = table[:, rows[:, group] - starts[group]]
     return Tilings(
         chain,
         tuple(table[0] for table in extents),
         tuple(tuple(table[1 + site] for table in extents) for site in range(num_sites)),
-        num,
+        len(rows),
         is_complete,
     )
 
 
-def _fits(
-    problem: Problem,
-    chain: Chain,
-    options: Sequence[FloatArray],
-    picks: Sequence[IntArray],
-    capacities: Sequence[float],
-) -> np.ndarray:
-    """Whether the tiles can fit when the dims not yet chosen stay at their least extent."""
-    used: dict[int, FloatArray | float] = {}
-    for site, point in enumerate(chain.points, start=1):
-        if capacities[point.level] == np.inf:
+@compiled
+def fitting(
+    held: Floats, starts: Ints, level: Ints, is_rounded: Bools, capacity: Floats, limit: int
+) -> tuple[Ints, bool]:
+    """All choices of one option per group of dims whose tiles fit.
+
+    Args:
+        held: [options, holders] factors of the tiles' bytes, the options of one group after those of another.
+        starts: [groups + 1] where the options of each group begin.
+        level: [holders] the level of each.
+        is_rounded: [holders] whether its tile takes whole bytes only.
+        capacity: [levels] bytes for tiles.
+        limit: Most choices to list.
+
+    Returns:
+        The options chosen, [choices, groups], and whether these are all choices.
+    """
+    num_groups, width = starts.shape[0] - 1, held.shape[1]
+    lowest = np.full((num_groups, width), np.inf)
+    for j in range(num_groups):
+        for row in range(starts[j], starts[j + 1]):
+            for m in range(width):
+                lowest[j, m] = min(lowest[j, m], held[row, m])
+    used = np.zeros(capacity.shape[0])
+    # Options that do not fit even with the least of all other groups, most of them, go first.
+    good = np.zeros(held.shape[0], dtype=np.int64)
+    first = np.zeros(num_groups + 1, dtype=np.int64)
+    num = 0
+    for j in range(num_groups):
+        first[j] = num
+        for row in range(starts[j], starts[j + 1]):
+            used[:] = 0.0
+            is_good = True
+            for m in range(width):
+                amount = held[row, m]
+                for other in range(num_groups):
+                    amount *= 1.0 if other == j else lowest[other, m]
+                used[level[m]] += np.ceil(amount) if is_rounded[m] else amount
+                is_good = is_good and used[level[m]] <= capacity[level[m]]
+            if is_good:
+                good[num] = row
+                num += 1
+    first[num_groups] = num
+    least = np.ones((num_groups + 1, width))
+    for j in range(num_groups - 1, -1, -1):
+        for m in range(width):
+            least[j, m] = least[j + 1, m] * lowest[j, m]
+    product = np.ones((num_groups + 1, width))
+    at = first[:-1].copy()
+    found = np.zeros((64, num_groups), dtype=np.int64)
+    num, depth = 0, 0
+    at[0] = first[0] - 1
+    while depth >= 0:
+        at[depth] += 1
+        if at[depth] >= first[depth + 1]:
+            depth -= 1
             continue
-        info = problem.tensors[point.tensor]
-        extents: list[FloatArray | float] = [1.0] * len(problem.sizes)
-        for dim in info.related:
-            row = np.minimum(options[dim][site], problem.sizes[dim])
-            extents[dim] = row[picks[dim]] if dim < len(picks) else float(row.min(initial=np.inf))
-        used[point.level] = used.get(point.level, 0.0) + footprint(info, extents)
-    fits = np.ones(len(picks[-1]), dtype=bool)
-    for level, amount in used.items():
-        fits &= amount <= capacities[level]
-    return fits
+        row = good[at[depth]]
+        used[:] = 0.0
+        is_good = True
+        for m in range(width):
+            product[depth + 1, m] = product[depth, m] * held[row, m]
+            amount = product[depth + 1, m] * least[depth + 1, m]
+            used[level[m]] += np.ceil(amount) if is_rounded[m] else amount
+            is_good = is_good and used[level[m]] <= capacity[level[m]]
+        if not is_good:
+            continue
+        if depth + 1 < num_groups:
+            depth += 1
+            at[depth] = first[depth] - 1
+            continue
+        if num == limit:
+            return found[:num], False
+        if num == found.shape[0]:
+            grown = np.zeros((2 * num, num_groups), dtype=np.int64)
+            grown[:num] = found
+            found = grown
+        for j in range(num_groups):
+            found[num, j] = good[at[j]]
+        num += 1
+    return found[:num], True
 
 
 def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_outermost: bool) -> FloatArray:

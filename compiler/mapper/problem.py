@@ -144,6 +144,14 @@ class Problem:
         return tuple(found)
 
     @cached_property
+    def dim_classes(self) -> list[tuple[int, ...]]:
+        """Dims grouped by the tensors that they index."""
+        groups: dict[tuple[bool, ...], list[int]] = {}
+        for dim in range(len(self.sizes)):
+            groups.setdefault(tuple(dim in info.related for info in self.tensors), []).append(dim)
+        return [tuple(dims) for dims in groups.values()]
+
+    @cached_property
     def fixed_tiles(self) -> dict[tuple[int, int], int]:
         """(level, dim) to the extent that the user fixed there."""
         return {

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .candidates import Budget, Candidate, Outcome
 from .completion import Completion, Found, stacked
 from .inner import Frame, Pattern, inner_traffic, make_frame, raised_holder
-from .menu import Floor, Menu, dim_classes, num_of, outer_steps, relaxed_traffic, rows_of
+from .menu import Floor, Menu, num_of, outer_steps, relaxed_traffic, rows_of
 from .objective import Scorer, Traffic
 from .problem import FloatArray, IntArray
 from .sketch import compulsory, fetched_again
@@ -123,7 +123,7 @@ class Search:
             return None
         self.outcome.num_covered += tables.spread.num * menu.num
         sketch = tables.sketch(pattern, menu)
-        classes = dim_classes(self.problem)
+        classes = self.problem.dim_classes
         bounds = np.asarray(self._bounded(pattern, outer, sketch.traffic, classes, sketch.steps))
         is_open = np.broadcast_to(bounds < self.limit, sketch.holds.shape[:1])
         if not is_open.any():
@@ -144,7 +144,7 @@ class Search:
         """Bounds on the score of each (spread, class of tilings), [rows, classes]."""
         total = relaxed_traffic(self.tables, pattern, menu, rows, classes)
         steps = [] if pattern.raised is None else outer_steps(self.tables, menu, rows, classes)
-        bounds = self._bounded(pattern, outer, total, dim_classes(self.problem), steps)
+        bounds = self._bounded(pattern, outer, total, self.problem.dim_classes, steps)
         return np.broadcast_to(bounds, (len(rows), len(classes)))
 
     def _bounded(

@@ -167,7 +167,7 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
     factors = np.ones((0, 1))
     is_complete = True
     for at, (dim, allowed) in enumerate(slots):
-        values = _factors(dim, problem.sizes[dim], allowed)
+        values = _factors(problem.sizes[dim], tuple(axis.size for axis in allowed))
         factors = np.concatenate(
             [np.repeat(factors, len(values), axis=1), np.tile(np.array(values, dtype=float), factors.shape[1])[None]]
         )
@@ -186,19 +186,21 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
     return slots, factors, is_complete
 
 
-def _factors(dim: int, size: int, allowed: tuple[AxisInfo, ...]) -> list[int]:
-    """Factors of a dim on some axes: numbers of pieces, and where their places are no product of places, the next that is."""
-    room = math.prod(axis.size for axis in allowed)
+@lru_cache(maxsize=4096)
+def _factors(size: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Factors of a dim on some axes: numbers of pieces, and where no split has as many places, the next that one has."""
     found: set[int] = set()
     for pieces in quotients(size):
-        for factor in range(pieces, min(2 * pieces, room + 1)):
-            if pack([(dim, allowed)], [factor]) is not None:
-                if _needed(factor, len(allowed)) <= pieces:
+        for factor in range(pieces, min(2 * pieces, math.prod(axes) + 1)):
+            splits = _splits(factor, len(axes))
+            if any(all(part <= room for part, room in zip(split, axes, strict=True)) for split in splits):
+                if _needed(factor, len(axes)) <= pieces:
                     found.add(factor)
                 break
-    return sorted(found)
+    return tuple(sorted(found))
 
 
+@lru_cache(maxsize=4096)
 def _needed(factor: int, num_axes: int) -> int:
     """Fewest pieces for which a factor split over some axes is not larger than it must be."""
     outermost = factor if num_axes == 1 else next((p for p in range(2, factor + 1) if factor % p == 0), 1)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from .inner import Pattern, Site, charge, make_frame
-from .menu import InnerChain, Menu, column_of, dim_classes, joined, kept_traffic, make_menu, outer_steps
+from .menu import InnerChain, Menu, column_of, joined, kept_traffic, make_menu, outer_steps
 from .objective import Traffic, joined_traffic
 from .outer import OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
@@ -182,7 +182,7 @@ class Tables:
     def outline(self) -> Outline:
         """The sketches of all patterns together."""
         problem = self.problem
-        groups = dim_classes(problem)
+        groups = problem.dim_classes
         inner: list[Traffic] = []
         whole: list[Traffic] = []
         owners: list[IntArray] = []
@@ -235,7 +235,7 @@ class Tables:
             np.prod([factors[d] for d in dims], axis=0)
             for spread in self.spread.spreads
             for factors in (spread.every, spread.multicast, spread.reduction)
-            for dims in dim_classes(self.problem)
+            for dims in self.problem.dim_classes
         ]
         if not products:
             return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
