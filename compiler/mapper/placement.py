@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from .compiled import compiled
 from .problem import FloatArray, Problem, TensorInfo, quotients
 from .terms import combined, dim_groups, held_factor
 from .walk import Bools, Floats, Ints
+
+ExtentArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,8 @@ class Tilings:
     """
 
     chain: Chain
-    top: tuple[FloatArray, ...]
-    at: tuple[tuple[FloatArray, ...], ...]
+    top: tuple[ExtentArray, ...]
+    at: tuple[tuple[ExtentArray, ...], ...]
     num: int
     is_complete: bool
 
@@ -157,10 +160,14 @@ def tilings(
         np.array(capacities, dtype=np.float64),
         limit,
     )
-    extents = [np.full((1 + num_sites, len(rows)), float(max(1, below[dim]))) for dim in range(len(problem.sizes))]
+    # Thousands of tilings of dozens of ops stay in memory: 32 bits are enough, and dims of one step take none.
+    extents = [
+        np.broadcast_to(np.int32(max(1, below[dim])), (1 + num_sites, len(rows))) for dim in range(len(problem.sizes))
+    ]
     for group, dims in enumerate(groups):
         for dim, table in zip(dims, tables[group], strict=True):
-            extents[dim] = table[:, rows[:, group] - starts[group]]
+            if problem.sizes[dim] > 1:
+                extents[dim] = table.astype(np.int32)[:, rows[:, group] - starts[group]]
     return Tilings(
         chain,
         tuple(table[0] for table in extents),

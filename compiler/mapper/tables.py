@@ -198,6 +198,10 @@ class Tables:
                 whole.append(alternative.broadcast((num,)))
                 inner.append(sketch.traffic.broadcast((num,)))
                 owners.append(np.full(num, idx))
+        # The sketches hold all that is still needed of these.
+        self._grouped.clear()
+        self._clusters.clear()
+        self._clustered_parts.clear()
         if not owners:
             nothing = Traffic([], [], [], 0.0)
             return Outline(np.zeros(0, dtype=np.intp), nothing, nothing)
@@ -291,7 +295,7 @@ class Tables:
 
 
 def _empty(problem: Problem) -> Tilings:
-    ones = tuple(np.ones(1) for _ in problem.sizes)
+    ones = tuple(np.ones(1, dtype=np.int32) for _ in problem.sizes)
     return Tilings(Chain((), ()), ones, (), 1, is_complete=True)
 
 
