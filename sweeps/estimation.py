@@ -112,6 +112,20 @@ class Estimator:
             time_limit_s=options.time_limit_s,
         )
 
+    def prepare(self, workloads: Sequence[Workload], archs: Sequence[SpatialArch]) -> None:
+        """Map every op on several architectures ahead, op by op, which takes far less memory than one by one.
+
+        It changes no estimate. Whatever goes wrong shows in `estimate`.
+        """
+        ops = {
+            (op.dims, op.tensors): op
+            for workload in workloads
+            for op in merge_equal_ops(workload)
+            if not isinstance(op, VectorOp)
+        }
+        for op in ops.values():
+            self._mapper.map_ahead(op, archs)
+
     def estimate(
         self, workload: Workload, arch: SpatialArch, *, on_op: Callable[[Op | VectorOp], None] = lambda _: None
     ) -> Estimated:

@@ -12,6 +12,10 @@ from .evaluation import DesignPoint, PointResult, Pricer, infeasible_result, ok_
 from .spec import MappingOptions
 
 
+BATCH = 128
+"""Design points whose ops are mapped together: the more, the less is listed anew, but the later each is known."""
+
+
 def evaluate_group(
     points: Sequence[DesignPoint], workloads: Sequence[Workload], mapping: MappingOptions
 ) -> Iterator[PointResult]:
@@ -31,7 +35,9 @@ def evaluate_group(
             time_limit_s=mapping.time_limit_s,
         )
     )
-    for point in points:
+    for idx, point in enumerate(points):
+        if idx % BATCH == 0:
+            estimator.prepare(workloads, [_spatial(some.arch) for some in points[idx : idx + BATCH]])
         try:
             documents = {
                 workload.name: estimator.estimate(workload, _spatial(point.arch)).document for workload in workloads

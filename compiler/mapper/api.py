@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...archdsl import CompileError, Infeasible, Mapping, Op, SpatialArch
+from ...archdsl import CompileError, Infeasible, Mapping, Op, SpatialArch, Tensor, ToolkitError
 from ...models import (
     CONVENTIONS,
     ArchNumbers,
@@ -35,6 +36,12 @@ POOL = 24
 """Mappings of each kind that are compared under the detailed latency."""
 _ROUNDING = 1e-9
 """By how much scores may differ that were added up in different orders."""
+
+
+_Shape = tuple[
+    tuple[tuple[str, int], ...], tuple[Tensor, ...], Hierarchy, tuple[float, ...]
+]
+"""What the tables of a search depend on: dims and tensors of the op, hierarchy, capacities below the fan-outs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +128,8 @@ class Mapper:
         self.constraints = constraints or Constraints()
         self.budget = budget
         self.time_limit_s = time_limit_s
-        self._tables: dict[object, Tables] = {}
+        self._problems: dict[_Shape, Problem] = {}
+        self._tables: dict[_Shape, Tables] = {}
         self._results: dict[object, MappingResult | Infeasible] = {}
         self._outcomes: dict[object, Outcome] = {}
 
@@ -133,19 +141,18 @@ class Mapper:
             ModelError: The architecture cannot run the op's datatype.
         """
         resolved = resolve(arch) if numbers is None else numbers
-        tables = self._tables_of(op, arch)
-        prices = tables.problem.with_latch(prices_of(resolved, op.datatype))
-        scorer = Scorer(self.objective, prices, op.macs)
+        shape = self._shape_of(op, arch)
+        scorer = Scorer(self.objective, self._problem_of(op, shape).with_latch(prices_of(resolved, op.datatype)), op.macs)
         # Architectures with equal prices share the answer, whatever else differs.
         key = (
-            id(tables),
+            shape,
             tuple(getattr(scorer.prices, n).tobytes() for n in self._price_names()),
             self._arch_key(arch),
             # Infeasible answers tell the whole capacity, of which prices show half where it is double-buffered.
             tuple(memory.double_buffered for memory in arch.memories),
         )
         if key not in self._results:
-            self._results[key] = self._search(op, arch, resolved, tables, scorer)
+            self._results[key] = self._search(op, arch, resolved, shape, scorer)
         found = self._results[key]
         if isinstance(found, Infeasible):
             return replace(found, op=op.name)
@@ -153,6 +160,18 @@ class Mapper:
             op, found.mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=resolved
         )
         return replace(found, op=op, estimate=estimate)
+
+    def map_ahead(self, op: Op, archs: Sequence[SpatialArch]) -> None:
+        """Maps an op on several architectures, so that `map_op` has the answers ready.
+
+        Tables are dropped after the last of them: mapping one op on all architectures, then the next op, needs much
+        less memory than the other way round. Whatever goes wrong shows when `map_op` is called.
+        """
+        for arch in archs:
+            with contextlib.suppress(ToolkitError):
+                self.map_op(op, arch)
+        self._tables.clear()
+        self._outcomes.clear()
 
     def _price_names(self) -> tuple[str, ...]:
         """Prices that can change which mapping is best."""
@@ -168,20 +187,28 @@ class Mapper:
     def _is_detailed(self) -> bool:
         return self.fidelity == "detailed" and self.objective.latency > 0
 
-    def _tables_of(self, op: Op, arch: SpatialArch) -> Tables:
+    def _shape_of(self, op: Op, arch: SpatialArch) -> _Shape:
         hierarchy = hierarchy_of(arch)
-        inner = _inner_capacities(hierarchy, _capacities(arch))
-        key = (op.dims, op.tensors, hierarchy, inner)
-        if key not in self._tables:
-            problem = Problem(op=op, memories=hierarchy, convention=self.convention, constraints=self.constraints)
+        return (op.dims, op.tensors, hierarchy, _inner_capacities(hierarchy, _capacities(arch)))
+
+    def _problem_of(self, op: Op, shape: _Shape) -> Problem:
+        if shape not in self._problems:
+            problem = Problem(op=op, memories=shape[2], convention=self.convention, constraints=self.constraints)
             problem.check_constraints()
+            self._problems[shape] = problem
+        return self._problems[shape]
+
+    def _tables_of(self, op: Op, shape: _Shape) -> Tables:
+        if shape not in self._tables:
+            problem = self._problem_of(op, shape)
             latch = () if problem.latch is None else (np.inf,)
-            self._tables[key] = Tables(problem, (*inner, *latch))
-        return self._tables[key]
+            self._tables[shape] = Tables(problem, (*shape[3], *latch))
+        return self._tables[shape]
 
     def _search(
-        self, op: Op, arch: SpatialArch, numbers: ArchNumbers, tables: Tables, scorer: Scorer
+        self, op: Op, arch: SpatialArch, numbers: ArchNumbers, shape: _Shape, scorer: Scorer
     ) -> MappingResult | Infeasible:
+        tables = self._tables_of(op, shape)
         deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
 
         def value(candidate: Candidate) -> float:
@@ -189,7 +216,7 @@ class Mapper:
             found = estimate_op(op, mapping, arch, convention=self.convention, numbers=numbers)
             return float(self.objective.score(found.energy_pj, found.latency_cycles, found.main_memory_bytes))
 
-        first = None if self._is_detailed else self._without_main_memory_limit(tables, scorer, deadline)
+        first = None if self._is_detailed else self._without_main_memory_limit(shape, tables, scorer, deadline)
         if first is not None:
             # More bandwidth is never slower: what is best without its limit, and no worse with it, is best with it.
             candidate = replace(first.best[0], score=value(first.best[0]))
@@ -210,7 +237,9 @@ class Mapper:
             candidates += Search(tables, replace(scorer, objective=lean), budget=budget, keep=POOL).run().best
         return self._result(op, arch, numbers, tables, outcome, candidates)
 
-    def _without_main_memory_limit(self, tables: Tables, scorer: Scorer, deadline: float) -> Outcome | None:
+    def _without_main_memory_limit(
+        self, shape: _Shape, tables: Tables, scorer: Scorer, deadline: float
+    ) -> Outcome | None:
         """The search as if main memory had any bandwidth, which architectures that differ in it share.
 
         None where that is no easier, or ended without a proof.
@@ -221,7 +250,7 @@ class Mapper:
         read, write = prices.read_bytes_per_cycle.copy(), prices.write_bytes_per_cycle.copy()
         read[0], write[0] = np.inf, np.inf
         free = replace(scorer, prices=replace(prices, read_bytes_per_cycle=read, write_bytes_per_cycle=write))
-        key = (id(tables), tuple(getattr(free.prices, name).tobytes() for name in self._price_names()))
+        key = (shape, tuple(getattr(free.prices, name).tobytes() for name in self._price_names()))
         if key not in self._outcomes:
             self._outcomes[key] = Search(tables, free, budget=Budget(self.budget, deadline)).run()
         found = self._outcomes[key]
