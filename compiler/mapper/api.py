@@ -141,9 +141,18 @@ class Mapper:
             ModelError: The architecture cannot run the op's datatype.
         """
         resolved = resolve(arch) if numbers is None else numbers
+        found = self._found(op, arch, resolved)
+        if isinstance(found, Infeasible):
+            return replace(found, op=op.name)
+        estimate = estimate_op(
+            op, found.mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=resolved
+        )
+        return replace(found, op=op, estimate=estimate)
+
+    def _found(self, op: Op, arch: SpatialArch, numbers: ArchNumbers) -> MappingResult | Infeasible:
+        """The answer for an equal op on an architecture with equal prices, whatever else differs."""
         shape = self._shape_of(op, arch)
-        scorer = Scorer(self.objective, self._problem_of(op, shape).with_latch(prices_of(resolved, op.datatype)), op.macs)
-        # Architectures with equal prices share the answer, whatever else differs.
+        scorer = Scorer(self.objective, self._problem_of(op, shape).with_latch(prices_of(numbers, op.datatype)), op.macs)
         key = (
             shape,
             tuple(getattr(scorer.prices, n).tobytes() for n in self._price_names()),
@@ -152,14 +161,8 @@ class Mapper:
             tuple(memory.double_buffered for memory in arch.memories),
         )
         if key not in self._results:
-            self._results[key] = self._search(op, arch, resolved, shape, scorer)
-        found = self._results[key]
-        if isinstance(found, Infeasible):
-            return replace(found, op=op.name)
-        estimate = estimate_op(
-            op, found.mapping, arch, convention=self.convention, fidelity=self.fidelity, numbers=resolved
-        )
-        return replace(found, op=op, estimate=estimate)
+            self._results[key] = self._search(op, arch, numbers, shape, scorer)
+        return self._results[key]
 
     def map_ahead(self, op: Op, archs: Sequence[SpatialArch]) -> None:
         """Maps an op on several architectures, so that `map_op` has the answers ready.
@@ -169,7 +172,7 @@ class Mapper:
         """
         for arch in archs:
             with contextlib.suppress(ToolkitError):
-                self.map_op(op, arch)
+                self._found(op, arch, resolve(arch))
         self._tables.clear()
         self._outcomes.clear()
 
