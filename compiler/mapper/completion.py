@@ -15,7 +15,7 @@ from .menu import Floor
 from .objective import Scorer, Traffic, joined_traffic
 from .outer import OuterChain, settled
 from .placement import Point, Tilings
-from .problem import FloatArray, IntArray
+from .problem import FloatArray, IntArray, distinct
 from .sketch import compulsory
 from .tables import Tables
 from .walk import Goal, Inner, best_outer
@@ -45,6 +45,18 @@ class Found:
     traffic: Traffic
     keys: npt.NDArray[np.int64]
     scale: FloatArray
+
+    def take(self, which: IntArray) -> Found:
+        """Some of them."""
+        return Found(
+            self.scores[which],
+            self.options[which],
+            self.rows[which],
+            self.columns[which],
+            self.traffic.take(which),
+            self.keys[:, :, which],
+            self.scale[:, which],
+        )
 
     @staticmethod
     def joined(parts: Sequence[Found]) -> Found:
@@ -155,10 +167,10 @@ class Completion:
             most = (self.limit / rest) ** (1 / powers[idx]) if rest else np.inf
             most = most * (1 + 1e-9) - (0.0 if idx == 1 else self.least[idx])
             goal = self._goal._replace(powers=np.eye(3)[idx])
-            scores, _, _ = self._walk(chain, goal, inner, np.zeros(1), keys, np.full(1, most))
-            if not np.isfinite(scores[0]):
+            scores, _, num = self._walk(chain, goal, inner, np.zeros(1), keys, np.full(1, most))
+            if num and not np.isfinite(scores[0]):
                 return None
-            parts[idx] = float(scores[0])
+            parts[idx] = float(scores[0]) if num else 0.0  # the budget ended
         return Floor(*parts)
 
     def complete(self, pattern: Pattern, options: Sequence[tuple[Tilings, ...]], found: Found) -> float:
@@ -178,8 +190,10 @@ class Completion:
             for chain in self.tables.outer(pattern)
             if (points := tuple(point for point in chain.chain.points if not point.is_raised)) in floors
         ]
-        parts = self.scorer.parts(found.traffic)
         inner = self._inner(found.traffic, found.scale)
+        if self.keep == 1:
+            found, inner = self._undominated(found, inner)
+        parts = self.scorer.parts(found.traffic)
         order = np.argsort(found.scores, kind="stable")
         low, step = 0, FIRST_OUTER
         while low < len(order) and found.scores[order[low]] < self.limit:
@@ -198,6 +212,23 @@ class Completion:
                 return open_bound
             low, step = low + step, min(step * 4, MOST_OUTER)
         return np.inf
+
+    @staticmethod
+    def _undominated(found: Found, inner: Inner) -> tuple[Found, Inner]:
+        """Without those that have the same outer tilings as one that costs no more in any respect."""
+        keys = found.keys.reshape(-1, len(found.scores))
+        _, kind = distinct(np.concatenate([keys, found.scale.view(np.int64)]))
+        order = np.lexsort((inner.energy, kind))
+        starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
+        cheapest = order[np.repeat(starts, np.diff(starts, append=len(order)))]
+        is_better = np.ones(len(order), dtype=bool)
+        for value in (inner.cycles, *inner.read.T, *inner.write.T, *(-inner.instances).T):
+            is_better &= value[cheapest] <= value[order]
+        is_kept = np.ones(len(order), dtype=bool)
+        is_kept[order] = ~is_better
+        is_kept[order[starts]] = True
+        kept = np.flatnonzero(is_kept)
+        return found.take(kept), Inner(*(values[kept] for values in inner))
 
     def _finish(
         self,

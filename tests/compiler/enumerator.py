@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -417,38 +417,12 @@ class _Evaluator:
         }
 
 
-def outlives_outer_tiles(walker: Enumerator, steps: Sequence[Step]) -> bool:
-    """Whether some tile below a fan-out outlives a change of a tile outside that fan-out.
-
-    The mapper does not search such mappings (README.md of `compiler`): going outward from a level below a
-    fan-out, past a level outside it, there is a loop that does not index the tensor before the first that does.
-    """
-    num_levels = len(walker.segment_of)
-    places = [(at, step.level, step.tensor) for at, step in enumerate(steps) if isinstance(step, KeepAt)]
-    if walker.orders_matter:  # operand latches
-        inputs = [t for t, tensor in enumerate(walker.op.tensors) if tensor is not walker.op.output]
-        places += [(len(steps), num_levels, tensor) for tensor in inputs]
-    for at, level, tensor in places:
-        segment = walker.segment_of[level] if level < num_levels else len(set(walker.fanout_of))
-        has_crossed = False
-        for step in reversed(steps[:at]):
-            if isinstance(step, KeepAt):
-                has_crossed = has_crossed or walker.segment_of[step.level] < segment
-            elif step.axis is None:
-                if step.dim in walker.tensor_dims[tensor]:
-                    break
-                if has_crossed:
-                    return True
-    return False
-
-
 def find_optima(
     op: Op,
     arch: SpatialArch,
     convention: str = "tileloom",
     *,
     is_nested: bool = True,
-    is_searched: bool = True,
     most: int = 1_000_000,
 ) -> dict[Objective, Optimum]:
     """The best of all mappings under every objective; empty when no mapping fits.
@@ -458,7 +432,6 @@ def find_optima(
         arch: The architecture.
         convention: Name of the counting convention.
         is_nested: See `Enumerator`.
-        is_searched: Whether mappings that the mapper says it does not search are left out.
         most: See `Enumerator`.
 
     Raises:
@@ -470,8 +443,7 @@ def find_optima(
     )
     evaluator = _Evaluator(walker, rules)
     for steps in walker.walk():
-        if not (is_searched and outlives_outer_tiles(walker, steps)):
-            evaluator.add(steps)
+        evaluator.add(steps)
     if not evaluator.nests:
         return {}
     best: dict[Objective, Optimum] = {}

@@ -61,7 +61,7 @@ def test_optimum_has_the_value_that_the_estimate_gives() -> None:
 def test_no_random_mapping_of_the_space_beats_the_optimum() -> None:
     num_tried = 0
     for problem in small_problems(12, most=800):
-        optima = find_optima(problem.op, problem.arch, problem.convention, is_nested=False, is_searched=False)
+        optima = find_optima(problem.op, problem.arch, problem.convention, is_nested=False)
         rng = Random(1)
         for _ in range(100):
             mapping = random_mapping(rng, problem.op, problem.arch, is_ragged_inside=False)

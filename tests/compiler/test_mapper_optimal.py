@@ -28,22 +28,18 @@ SEEDS = (
 )  # fmt: skip
 """The first 100 problems with 50 to 1,500 mappings: `small_seeds(100, 1500, 50)`."""
 SHORT = {
-    (172, 24): "a tile below the fan-outs that outlives a change of the tiles outside them",
-    (2133, 24): "an operand latch that does",
-    (1055, 20): "a ragged loop outside the fan-out that does not refill a level below it",
-    (225, 24): "one dim over two axes with more places than pieces",
-    (1034, 20): "one dim over two axes with more places than pieces",
-    (1054, 20): "a level is kept that is better bypassed, for a transposed convolution on a wide intrinsic",
+    (739, 24): "a loop outside the fan-outs that changes nothing but which windows lie side by side",
+    (1055, 20): "a ragged loop outside the fan-outs that changes no other tile",
+    (659, 20): "an operand latch that outlives a tile between two fan-outs",
+    (406, 20): "more places than the fewest for their number of steps",
 }
-"""Problems (seed, most MACs) of whose optimum over ALL mappings the mapper falls short, and by what."""
+"""Problems (seed, most MACs) with a better mapping outside the space that the mapper searches, and what it is."""
 
 
-def assert_optimal(
-    seed: int, objectives: tuple[Objective, ...], *, most_macs: int = 24, is_searched: bool = False
-) -> None:
+def assert_optimal(seed: int, objectives: tuple[Objective, ...], *, most_macs: int = 24) -> None:
     """The mapper proves the enumerator's optimum of one problem under each objective."""
     problem = random_problem(Random(seed), most_macs)
-    optima = find_optima(problem.op, problem.arch, problem.convention, is_searched=is_searched)
+    optima = find_optima(problem.op, problem.arch, problem.convention)
     for objective in objectives:
         found = map_op(problem.op, problem.arch, objective, convention=problem.convention)
         if not optima:
@@ -68,8 +64,8 @@ def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
     ("seed", "most_macs"),
     [pytest.param(*problem, marks=pytest.mark.xfail(reason=reason, strict=True)) for problem, reason in SHORT.items()],
 )
-def test_mapper_falls_short_of_the_whole_space(seed: int, most_macs: int) -> None:
-    assert_optimal(seed, OBJECTIVES, most_macs=most_macs, is_searched=False)
+def test_mappings_outside_the_searched_space(seed: int, most_macs: int) -> None:
+    assert_optimal(seed, OBJECTIVES, most_macs=most_macs)
 
 
 LARGE_OPS = {
