@@ -248,7 +248,11 @@ _END = object()
 
 
 def make_chunks(points: Sequence[PlannedPoint], num_workers: int) -> list[Chunk]:
-    """Points by group, largest group first, groups split only so far that every worker has something to do."""
+    """Points by group, groups split only so far that every worker has something to do.
+
+    Largest first, and of equals the last: parameters are mostly listed from small to large, and the largest designs,
+    which take longest, must not be left to one worker at the end.
+    """
     groups: dict[Hashable, list[WorkItem]] = {}
     for point in points:
         groups.setdefault(point.group, []).append(WorkItem(point.row.id, point.row.inputs))

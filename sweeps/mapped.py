@@ -11,7 +11,6 @@ from .estimation import EstimateOptions, Estimator
 from .evaluation import DesignPoint, PointResult, Pricer, infeasible_result, ok_result
 from .spec import MappingOptions
 
-
 BATCH = 128
 """Design points whose ops are mapped together: the more, the less is listed anew, but the later each is known."""
 

@@ -38,9 +38,7 @@ _ROUNDING = 1e-9
 """By how much scores may differ that were added up in different orders."""
 
 
-_Shape = tuple[
-    tuple[tuple[str, int], ...], tuple[Tensor, ...], Hierarchy, tuple[float, ...]
-]
+_Shape = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Hierarchy, tuple[float, ...]]
 """What the tables of a search depend on: dims and tensors of the op, hierarchy, capacities below the fan-outs."""
 
 
@@ -152,7 +150,9 @@ class Mapper:
     def _found(self, op: Op, arch: SpatialArch, numbers: ArchNumbers) -> MappingResult | Infeasible:
         """The answer for an equal op on an architecture with equal prices, whatever else differs."""
         shape = self._shape_of(op, arch)
-        scorer = Scorer(self.objective, self._problem_of(op, shape).with_latch(prices_of(numbers, op.datatype)), op.macs)
+        scorer = Scorer(
+            self.objective, self._problem_of(op, shape).with_latch(prices_of(numbers, op.datatype)), op.macs
+        )
         key = (
             shape,
             tuple(getattr(scorer.prices, n).tobytes() for n in self._price_names()),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...models import returned_sums
 from .objective import Traffic
-from .placement import Tilings
+from .placement import Tilings, as_floats
 from .problem import FloatArray, Problem, TensorInfo
 from .spatial import Spread
 from .traffic import Block, footprint, visits, window_elements
@@ -171,7 +171,7 @@ def make_frame(problem: Problem, spreads: Sequence[Spread], chains: Sequence[Til
     below: Extents = [1.0] * len(problem.sizes)
     for segment in range(num_segments - 1, 0, -1):
         bottoms[segment] = below
-        tops[segment] = [b * t for b, t in zip(below, chains[segment - 1].top, strict=True)]
+        tops[segment] = [b * t for b, t in zip(below, as_floats(chains[segment - 1].top), strict=True)]
         below = [t * s for t, s in zip(tops[segment], spreads[segment - 1].every, strict=True)]
     bottoms[0] = below
     return Frame(tuple(bottoms), tuple(tops), tuple(spreads))
@@ -325,7 +325,7 @@ def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tu
         bottom = frame.bottoms[segment]
         around = list(frame.tops[segment])
         for point, slides, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
-            extents = [b * m for b, m in zip(bottom, at, strict=True)]
+            extents = [b * m for b, m in zip(bottom, as_floats(at), strict=True)]
             sweeps = tuple((dim, around[dim]) for dim in slides)
             found[point.tensor, point.level] = Site(segment, extents, sweeps)
             around = extents

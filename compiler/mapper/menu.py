@@ -16,7 +16,7 @@ import numpy as np
 
 from .inner import Pattern
 from .objective import Objective, Scorer, Traffic
-from .placement import Tilings, slide_choices
+from .placement import ExtentArray, Tilings, as_floats, slide_choices
 from .problem import FloatArray, IntArray, Problem, distinct
 from .traffic import axis_elements
 
@@ -181,7 +181,9 @@ def _raisable(problem: Problem, option: tuple[Tilings, ...], raised: tuple[int, 
             good &= tiling.top[dim] == 1
         tiling = option[segment - 1]
         at = next(
-            at for point, at in zip(tiling.chain.points, tiling.at, strict=True) if (point.tensor, point.level) == raised
+            at
+            for point, at in zip(tiling.chain.points, tiling.at, strict=True)
+            if (point.tensor, point.level) == raised
         )
         good &= tiling.top[dim] == at[dim]
     rows = np.flatnonzero(good)
@@ -191,9 +193,10 @@ def _raisable(problem: Problem, option: tuple[Tilings, ...], raised: tuple[int, 
 def _windows(problem: Problem, option: tuple[Tilings, ...], point: tuple[int, int]) -> list[FloatArray]:
     """Per sliding axis its elements over all pieces and the extents of its dims, under every tiling of an option."""
     tiling = option[-1]
-    around: Sequence[FloatArray | float] = tiling.top
+    around = as_floats(tiling.top)
     rows: list[FloatArray | float] = []
-    for here, slides, extents in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
+    for here, slides, at in zip(tiling.chain.points, tiling.chain.slides, tiling.at, strict=True):
+        extents = as_floats(at)
         if (here.tensor, here.level) == point:
             for pair in problem.tensors[here.tensor].sliding:
                 dims = [dim for dim, _ in pair]
@@ -229,7 +232,7 @@ def _largest(products: FloatArray) -> IntArray:
     return np.array(sorted(kept), dtype=np.intp)
 
 
-def _product(columns: Sequence[FloatArray], num: int) -> FloatArray:
+def _product(columns: Sequence[ExtentArray], num: int) -> FloatArray:
     total = np.ones(num)
     for column in columns:
         total = total * column
@@ -369,7 +372,9 @@ class _Relaxed:
         """Least steps of a class of dims outside the fan-outs."""
         extent: FloatArray = np.ones((1, 1))
         for inside in range(self.problem.num_fanouts, 0, -1):
-            extent = extent * self.menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
+            extent = (
+                extent * self.menu.tops[inside - 1][group][None, self.classes] * self.spread(inside - 1, group, "every")
+            )
         return np.maximum(self.sizes[group] / extent, 1.0)
 
     def windows(self, tensor: int, level: int, parent: int) -> tuple[FloatArray, FloatArray]:

@@ -164,7 +164,7 @@ class OuterChain:
                 total = total * visits(self.problem.sizes[dim], at[dim], [])
         for pair in windows_in(info, dims):
             extents = self._complete(at)
-            slides = None if slide not in {d for d, _ in pair} or slide is None else (slide, around[slide])
+            slides = (slide, around[slide]) if slide is not None and slide in {d for d, _ in pair} else None
             total = total * axis_elements(self.problem, pair, extents, slides)
         return total
 

@@ -78,6 +78,11 @@ class Tilings:
     is_complete: bool
 
 
+def as_floats(extents: Sequence[ExtentArray]) -> list[FloatArray]:
+    """Extents to compute with."""
+    return [extent.astype(np.float64) for extent in extents]
+
+
 def chains(problem: Problem, points: Sequence[Point], *, is_outermost: bool) -> Iterator[Chain]:
     """All orders of the holders in which each tensor's levels stay in hierarchy order.
 
@@ -95,7 +100,9 @@ def chains(problem: Problem, points: Sequence[Point], *, is_outermost: bool) -> 
         if not is_ordered or latched[1:] != sorted(latched[1:]):
             continue
         slides = [
-            () if point.level == problem.latch or point.is_raised else slide_choices(problem, problem.tensors[point.tensor])
+            ()
+            if point.level == problem.latch or point.is_raised
+            else slide_choices(problem, problem.tensors[point.tensor])
             for point in order
         ]
         if is_outermost:
@@ -303,7 +310,7 @@ class _Group:
 
 
 @lru_cache(maxsize=65536)
-def _extents(size: int, below: int, groups: tuple[_Group, ...], is_outermost: bool) -> FloatArray:  # noqa: FBT001
+def _extents(size: int, below: int, groups: tuple[_Group, ...], is_outermost: bool) -> FloatArray:
     """All extents of a dim at every site, [sites, options]; not to be written to."""
     options: list[list[int]] = [[]]  # extents per group, outermost first; built from the innermost
     for position in range(len(groups) - 1, -1, -1):

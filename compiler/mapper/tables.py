@@ -193,8 +193,11 @@ class Tables:
             sketch = self.sketch(pattern, menu)
             num = len(sketch.holds)
             total = sketch.traffic.plus(compulsory(problem, pattern))
-            again = [] if pattern.raised is None else fetched_again(problem, pattern, groups, sketch.steps)
-            for alternative in [total] if pattern.raised is None else [total.plus(more) for more in again]:
+            alternatives = [total]
+            if pattern.raised is not None:
+                again = fetched_again(problem, pattern, groups, sketch.steps)
+                alternatives = [total.plus(more) for more in again]
+            for alternative in alternatives:
                 whole.append(alternative.broadcast((num,)))
                 inner.append(sketch.traffic.broadcast((num,)))
                 owners.append(np.full(num, idx))

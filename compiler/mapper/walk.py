@@ -194,10 +194,10 @@ def _fits(form: ChainForm, goal: Goal, terms: Floats, used: Floats) -> bool:
         if form.held[i] >= 0:
             amount = terms[form.held[i]]
             used[form.child[i]] += np.ceil(amount) if form.is_rounded[i] else amount
+    fits = True
     for level in range(used.shape[0]):
-        if used[level] > goal.capacity[level]:
-            return False
-    return True
+        fits = fits and used[level] <= goal.capacity[level]
+    return fits
 
 
 @compiled
