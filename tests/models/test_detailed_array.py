@@ -126,7 +126,7 @@ def test_array_time_equals_scalesim_on_rows_kept_here() -> None:
 
 def test_array_time_equals_scalesim_on_every_row() -> None:
     if not SHARED_FILE.exists():
-        pytest.skip(f"{SHARED_FILE} is not part of a clone; the rows kept here are checked")
+        pytest.skip(f"reference data is absent: {SHARED_FILE}; the rows kept here are checked")
     rows = scalesim_rows(SHARED_FILE)
     assert len(rows) == 45
     assert_agrees(rows)

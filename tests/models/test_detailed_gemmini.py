@@ -40,7 +40,7 @@ def test_rows_kept_here_are_within_the_stated_errors(benchmark: ModuleType) -> N
 
 def test_all_rows_meet_every_bound(benchmark: ModuleType) -> None:
     if not SHARED_FILE.exists():
-        pytest.skip(f"{SHARED_FILE} is not part of a clone; the rows kept here are checked")
+        pytest.skip(f"reference data is absent: {SHARED_FILE}; the rows kept here are checked")
     ours, measured = errors(benchmark, SHARED_FILE)
     assert len(ours) == 111
     assert benchmark.score(ours, measured).misses() == []
