@@ -31,7 +31,8 @@ from .search import Search
 from .tables import Tables
 
 DEFAULT_BUDGET = 20_000_000
-"""Tilings evaluated for one op before the search ends with a gap; a count, so that results can be reproduced."""
+"""Inner tilings and partial outer ones looked at for one op before the search ends with a gap; a count, so that results
+can be reproduced."""
 POOL = 24
 """Mappings of each kind that are compared under the detailed latency."""
 _ROUNDING = 1e-9
@@ -106,7 +107,7 @@ class Mapper:
         convention: Counting convention, by name or as switches.
         fidelity: Latency fidelity of estimates and of objectives that include latency.
         constraints: What the user fixes.
-        budget: Tilings evaluated per op before the search ends with a gap.
+        budget: Inner tilings and partial outer ones looked at per op before the search ends with a gap.
         time_limit_s: Time per op after which the search ends with a gap; such results cannot be reproduced.
     """
 
