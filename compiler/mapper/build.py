@@ -21,7 +21,6 @@ def build_mapping(problem: Problem, table: SpreadTable, candidate: Candidate) ->
         candidate: The candidate.
     """
     packing = table.packing(candidate.row)
-    assert packing is not None, "the search keeps only candidates that can be packed"
     outermost = problem.hierarchy.levels[0].name
     nodes: list[MappingNode] = [Keep(level=outermost, tensors=tuple(info.tensor.name for info in problem.tensors))]
     writer = _Writer(problem, nodes)

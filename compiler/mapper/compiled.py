@@ -18,3 +18,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """
     untyped = cast("Any", numba)
     return cast("Callable[P, R]", untyped.njit(cache=True)(function))
+
+
+def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
+    """Compiles a function of numbers into one of arrays that are broadcast together."""
+    untyped = cast("Any", numba)
+    num_args = function.__code__.co_argcount
+    signature = untyped.float64(*[untyped.float64] * num_args)
+    return untyped.vectorize([signature], cache=True)(function)

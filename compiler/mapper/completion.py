@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from .candidates import Budget, Candidate, Choice
 from .inner import Pattern
@@ -18,7 +17,7 @@ from .placement import Point, Tilings
 from .problem import FloatArray, IntArray, distinct
 from .sketch import compulsory
 from .tables import Tables
-from .walk import Goal, Inner, best_outer
+from .walk import Goal, Inner, Ints, best_outer
 
 FIRST_OUTER, MOST_OUTER = 4, 4096
 """Inner tilings that are completed outward together."""
@@ -34,7 +33,7 @@ class Found:
         rows: Its spread.
         columns: Its row in the option's tilings.
         traffic: What it moves.
-        keys: [dims, numbers, tilings] what the options around it depend on: see `OuterChain.options`.
+        kinds: [groups, tilings] what lies below the outermost segment: see `Below`.
         scale: [4, tilings] see `walk.Inner`.
     """
 
@@ -43,7 +42,7 @@ class Found:
     rows: IntArray
     columns: IntArray
     traffic: Traffic
-    keys: npt.NDArray[np.int64]
+    kinds: Ints
     scale: FloatArray
 
     def take(self, which: IntArray) -> Found:
@@ -54,7 +53,7 @@ class Found:
             self.rows[which],
             self.columns[which],
             self.traffic.take(which),
-            self.keys[:, :, which],
+            self.kinds[:, which],
             self.scale[:, which],
         )
 
@@ -69,7 +68,7 @@ class Found:
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.columns for part in parts]),
             joined_traffic([part.traffic for part in parts]),
-            np.concatenate([part.keys for part in parts], axis=2),
+            np.concatenate([part.kinds for part in parts], axis=1),
             np.concatenate([part.scale for part in parts], axis=1),
         )
 
@@ -158,7 +157,7 @@ class Completion:
         num_levels = len(self.problem.hierarchy.levels)
         nothing = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
         inner = self._inner(nothing, np.zeros((4, 1)))._replace(energy=np.zeros(1))
-        keys = np.ones((len(self.problem.sizes), 1, 1), dtype=np.int64)
+        kinds = self.tables.below.kinds(np.ones((len(self.problem.sizes), 1, 1)))
         powers = self._goal.powers
         parts = [0.0, 0.0, 0.0]
         for idx in np.flatnonzero(powers).tolist():
@@ -167,7 +166,7 @@ class Completion:
             most = (self.limit / rest) ** (1 / powers[idx]) if rest else np.inf
             most = most * (1 + 1e-9) - (0.0 if idx == 1 else self.least[idx])
             goal = self._goal._replace(powers=np.eye(3)[idx])
-            scores, _, num = self._walk(chain, goal, inner, np.zeros(1), keys, np.full(1, most))
+            scores, _, num = self._walk(chain, goal, inner, np.zeros(1), kinds, np.full(1, most))
             if num and not np.isfinite(scores[0]):
                 return None
             parts[idx] = float(scores[0]) if num else 0.0  # the budget ended
@@ -216,8 +215,7 @@ class Completion:
     @staticmethod
     def _undominated(found: Found, inner: Inner) -> tuple[Found, Inner]:
         """Without those that have the same outer tilings as one that costs no more in any respect."""
-        keys = found.keys.reshape(-1, len(found.scores))
-        _, kind = distinct(np.concatenate([keys, found.scale.view(np.int64)]))
+        _, kind = distinct(np.concatenate([found.kinds, found.scale.view(np.int64)]))
         order = np.lexsort((inner.energy, kind))
         starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
         cheapest = order[np.repeat(starts, np.diff(starts, append=len(order)))]
@@ -242,7 +240,7 @@ class Completion:
     ) -> float:
         """Finds the best outer tilings of one order for some inner ones; returns the least bound left open."""
         some = Inner(*(values[which] for values in inner))
-        scores, rows, num = self._walk(chain, self._goal, some, bounds, found.keys[:, :, which], self._scores)
+        scores, rows, num = self._walk(chain, self._goal, some, bounds, found.kinds[:, which], self._scores)
         for k in np.flatnonzero(np.isfinite(scores) & (scores <= self.limit)):
             at = chain.extents(rows[k].tolist())
             column = int(found.columns[which[k]])
@@ -262,11 +260,11 @@ class Completion:
         goal: Goal,
         inner: Inner,
         bounds: FloatArray,
-        keys: npt.NDArray[np.int64],
+        kinds: Ints,
         best: FloatArray,
-    ) -> tuple[FloatArray, npt.NDArray[np.int64], int]:
+    ) -> tuple[FloatArray, Ints, int]:
         """Scores and options of the best outer tilings, and how many inner tilings were finished."""
-        pool, start, stop = chain.options(keys)
+        pool, start, stop = chain.options(kinds)
         scores = np.full(len(start), np.inf)
         rows = np.zeros(start.shape, dtype=np.int64)
         most = 0 if self.budget.is_spent else int(min(self.budget.tilings, 2**62))

@@ -91,8 +91,7 @@ def _idle_units(tables: Tables, op: str) -> Infeasible | None:
     wanted = int(np.ceil(problem.constraints.min_utilization * num_units))
     if wanted <= 1:
         return None
-    widest = np.argsort(-tables.num_used, kind="stable")
-    most = int(next(tables.num_used[row] for row in widest if tables.spread.packing(int(row)) is not None))
+    most = int(tables.num_used.max())
     if wanted <= most:
         return None
     return Infeasible(

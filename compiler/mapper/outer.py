@@ -11,50 +11,88 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from .compiled import compiled
 from .inner import Pattern
+from .options import GroupForm, list_factors, undominated
 from .placement import Chain, Point, chains, dim_options
-from .problem import FloatArray, Problem, TensorInfo, distinct
-from .terms import combined, dim_groups, held_factor, windows_in
-from .traffic import axis_elements, visits, window_elements
+from .problem import Problem, TensorInfo, distinct
+from .terms import combined, dim_groups, windows_in
+from .traffic import window_elements
 from .walk import Bools, ChainForm, Floats, Ints
-
-Extents = dict[int, FloatArray]
-"""Extents of some dims at one site, over options."""
-
 
 @dataclass(slots=True)
 class _Options:
-    """Options of one group of dims, as rows of one table that grows."""
+    """Options of one group of dims, as rows of one table that grows; after those of each kind a row of their least.
+
+    Attributes:
+        rows: [options, terms] factors, in parts.
+        extents: [options, points, dims] extents, in parts.
+        places: [2, kinds] where the options around each kind (see `Below`) begin and end; -1 before they are listed.
+        num: Rows so far.
+    """
 
     rows: list[Floats] = field(default_factory=list[Floats])
     extents: list[Floats] = field(default_factory=list[Floats])
-    places: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict[tuple[int, ...], tuple[int, int]])
+    places: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
     num: int = 0
 
 
+class Below:
+    """Numbers whatever lies below the outermost segment, per group of dims.
+
+    The options of a group depend on the extents below and, under a raised point, on what lies between it and its
+    holder (see `options.list_factors`). Thousands of inner tilings are alike in that.
+
+    Args:
+        problem: The problem.
+
+    Attributes:
+        groups: The groups of dims.
+        keys: Per group and number what lies below: [dims, numbers].
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.groups = dim_groups(problem)
+        self.keys: list[list[Floats]] = [[] for _ in self.groups]
+        self._numbers: list[dict[bytes, int]] = [{} for _ in self.groups]
+
+    def kinds(self, keys: Floats) -> Ints:
+        """The numbers, [groups, tilings], of what lies below the segment, [dims, numbers, tilings]."""
+        found = np.empty((len(self.groups), keys.shape[2]), dtype=np.int64)
+        for group, dims in enumerate(self.groups):
+            columns = keys[list(dims)].reshape(-1, keys.shape[2])
+            first, inverse = distinct(columns)
+            known, listed = self._numbers[group], self.keys[group]
+            kinds = np.empty(len(first), dtype=np.int64)
+            for at, key in enumerate(np.ascontiguousarray(columns[:, first].T)):
+                kinds[at] = known.setdefault(key.tobytes(), len(listed))
+                if kinds[at] == len(listed):
+                    listed.append(key.reshape(len(dims), -1))
+            found[group] = kinds[inverse]
+        return found
+
+
 class OuterChain:
-    """One order of the holders, and its options around every extent below.
+    """One order of the holders, and its options around whatever lies below.
 
     Args:
         problem: The problem.
         chain: The order.
         parents: Per point the level that fills it.
+        below: What lies below.
     """
 
-    def __init__(self, problem: Problem, chain: Chain, parents: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, chain: Chain, parents: Sequence[int], below: Below) -> None:
         self.problem = problem
         self.chain = chain
-        self.groups = dim_groups(problem)
-        self._options = [_Options() for _ in self.groups]
+        self.below = below
+        self._options = [_Options() for _ in below.groups]
         self._pool: Floats | None = None
         first, moved, held = 0, [0], list[int]()
-        self._slides: list[tuple[int | None, ...]] = []
-        for point, slides in zip(chain.points, chain.slides, strict=True):
-            self._slides.append((None,) * 3 if point.is_raised else slides or (None,))
-            first += len(self._slides[-1])
+        slides: list[int | None] = []
+        for point, choices in zip(chain.points, chain.slides, strict=True):
+            slides += (None,) * 3 if point.is_raised else choices or (None,)
+            first = len(slides)
             moved.append(first)
         for point in chain.points:
             held.append(-1 if point.is_raised else first)
@@ -72,153 +110,103 @@ class OuterChain:
             whole=np.array([info.elements * info.element_bytes for info in infos], dtype=np.float64),
             is_rounded=np.array([info.tensor.bits % 8 != 0 for info in infos], dtype=np.bool_),
         )
+        self._forms = [_group_form(problem, infos, slides, dims, is_first=not k) for k, dims in enumerate(below.groups)]
 
-    def options(self, keys: npt.NDArray[np.int64]) -> tuple[Floats, Ints, Ints]:
+    def options(self, kinds: Ints) -> tuple[Floats, Ints, Ints]:
         """Options around some inner tilings.
 
         Args:
-            keys: [dims, numbers, inner tilings]: per dim the extent below and, for a raised point, what lies
-                between it and its holder (see `raised_key`).
+            kinds: [groups, inner tilings] what lies below each; see `Below`.
 
         Returns:
-            The table of factors, and per inner tiling and group where its options begin and end in it.
+            The table of factors, and per inner tiling and group where its options begin and end in it; a row of their
+            least factors follows.
         """
-        num = keys.shape[2]
-        start = np.zeros((num, len(self.groups)), dtype=np.int64)
-        stop = np.zeros_like(start)
-        for group, dims in enumerate(self.groups):
-            columns = keys[list(dims)].reshape(-1, num)
-            first, inverse = distinct(columns)
-            places = np.array([self._place(group, tuple(columns[:, at].tolist())) for at in first], dtype=np.int64)
-            start[:, group], stop[:, group] = places[inverse].T
-        # Rows of later groups follow those of all groups before.
-        sizes = np.array([0, *(options.num for options in self._options)], dtype=np.int64)
-        offsets = np.cumsum(sizes)[:-1]
+        places = [self._placed(group, some) for group, some in enumerate(kinds)]
         if self._pool is None:
             for options in self._options:
                 options.rows = [np.concatenate(options.rows)]
                 options.extents = [np.concatenate(options.extents)]
             self._pool = np.concatenate([options.rows[0] for options in self._options])
-        return self._pool, start + offsets, stop + offsets
+        # Rows of later groups follow those of all groups before.
+        offset = 0
+        for options, (start, stop) in zip(self._options, places, strict=True):
+            start += offset
+            stop += offset
+            offset += options.num
+        start, stop = (np.stack(columns, axis=1) for columns in zip(*places, strict=True))
+        return self._pool, start, stop
 
     def extents(self, rows: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Per point and dim the extent under one option per group."""
         at = np.ones((len(self.chain.points), len(self.problem.sizes)), dtype=np.int64)
         low = 0
-        for options, dims, row in zip(self._options, self.groups, rows, strict=True):
-            table = options.extents[0][row - low]
-            at[:, list(dims)] = table.reshape(len(self.chain.points), len(dims))
+        for options, dims, row in zip(self._options, self.below.groups, rows, strict=True):
+            at[:, list(dims)] = options.extents[0][row - low]
             low += options.num
         return tuple(tuple(site) for site in at.tolist())
 
-    def _place(self, group: int, key: tuple[int, ...]) -> tuple[int, int]:
+    def _placed(self, group: int, kinds: Ints) -> tuple[Ints, Ints]:
+        """Where the options around some kinds begin and end in the group's table."""
         options = self._options[group]
-        if key not in options.places:
-            rows, extents = self._list(group, key)
-            options.rows.append(rows)
-            options.extents.append(extents)
-            options.places[key] = options.num, options.num + len(rows)
-            options.num += len(rows)
+        num_known = options.places.shape[1]
+        if num_known < len(self.below.keys[group]):
+            more = np.full((2, 2 * len(self.below.keys[group]) - num_known), -1, dtype=np.int64)
+            options.places = np.concatenate([options.places, more], axis=1)
+        start, stop = options.places[:, kinds]
+        if start.min(initial=0) < 0:
+            for kind in np.unique(kinds[start < 0]).tolist():
+                rows, extents = self._list(group, self.below.keys[group][kind])
+                options.rows += [rows, rows.min(axis=0, initial=np.inf)[None]]
+                options.extents += [extents, np.zeros((1, *extents.shape[1:]))]
+                options.places[:, kind] = options.num, options.num + len(rows)
+                options.num += len(rows) + 1
             self._pool = None
-        return options.places[key]
+            start, stop = options.places[:, kinds]
+        return start, stop
 
-    def _list(self, group: int, key: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Factors [options, terms] and extents [options, points x dims] of one group."""
-        problem, dims = self.problem, self.groups[group]
-        per_dim = np.array(key, dtype=np.float64).reshape(len(dims), -1)
+    def _list(self, group: int, below: Floats) -> tuple[Floats, Floats]:
+        """Factors [options, terms] and extents [options, points, dims] of one group."""
+        dims = self.below.groups[group]
         tables = [
-            dim_options(problem, self.chain, dim, int(numbers[0]), is_outermost=True)
-            for dim, numbers in zip(dims, per_dim, strict=True)
+            dim_options(self.problem, self.chain, dim, int(numbers[0]), is_outermost=True)
+            for dim, numbers in zip(dims, below, strict=True)
         ]
         grown = combined(tables)
-        num = grown[0].shape[1]
-        sites: list[Extents] = [
-            {dim: table[site] for dim, table in zip(dims, grown, strict=True)} for site in range(len(grown[0]))
-        ]
-        between = dict(zip(dims, per_dim, strict=True))
+        num_sites, num = grown[0].shape
+        at = np.ones((num, num_sites - 1, len(dims) + 1))
+        for d, table in enumerate(grown):
+            at[:, :, d] = table[1:].T
         factors = np.ones((num, self.num_terms))
-        around: Extents = {dim: np.full(num, float(problem.sizes[dim])) for dim in dims}
-        for i, (point, at) in enumerate(zip(self.chain.points, sites[1:], strict=True)):
-            info = problem.tensors[point.tensor]
-            first = int(self.form.moved[i])
-            if point.is_raised:
-                for kind in range(3):
-                    factors[:, first + kind] = self._raised(info, dims, at, between, kind)
-            else:
-                for k, slide in enumerate(self._slides[i]):
-                    factors[:, first + k] = self._refills(info, dims, at, around, slide)
-                unit = info.element_bytes if group == 0 else 1.0
-                factors[:, int(self.form.held[i])] = held_factor(problem, info, dims, at) * unit
-            around = {dim: np.minimum(extent, problem.sizes[dim]) for dim, extent in at.items()}
+        list_factors(self.form, self._forms[group], at, below, factors)
         order = np.argsort(factors.sum(axis=1), kind="stable")
-        kept = np.sort(order[undominated(np.ascontiguousarray(factors[order]))])
-        extents = np.stack([site[dim] for site in sites[1:] for dim in dims], axis=1) if len(sites) > 1 else None
-        return factors[kept], np.zeros((len(kept), 0)) if extents is None else extents[kept]
-
-    def _refills(
-        self, info: TensorInfo, dims: Sequence[int], at: Extents, around: Extents, slide: int | None
-    ) -> FloatArray | float:
-        total: FloatArray | float = 1.0
-        for dim in dims:
-            if dim in info.unrelated:
-                total = total * visits(self.problem.sizes[dim], at[dim], [])
-        for pair in windows_in(info, dims):
-            extents = self._complete(at)
-            slides = (slide, around[slide]) if slide is not None and slide in {d for d, _ in pair} else None
-            total = total * axis_elements(self.problem, pair, extents, slides)
-        return total
-
-    def _raised(
-        self, info: TensorInfo, dims: Sequence[int], at: Extents, between: dict[int, FloatArray], kind: int
-    ) -> FloatArray | float:
-        """Refills of a holder below the fan-outs: of all instances, of what crosses, of each reduction group."""
-        total: FloatArray | float = 1.0
-        for dim in dims:
-            if dim not in info.unrelated:
-                continue
-            below, tile, *rest = between[dim].tolist()
-            blocks: list[tuple[FloatArray | float, bool]] = []
-            inner = tile
-            for top, every, shared in zip(rest[0::3], rest[1::3], rest[2::3], strict=True):
-                blocks.append((top / inner, True))
-                once = {0: 1.0, 1: shared, 2: every}[kind]
-                blocks += [(once, True), (every / once, False)]
-                inner = top * every
-            blocks.append((at[dim] / below, True))
-            total = total * visits(self.problem.sizes[dim], tile, blocks)
-        return total
-
-    def _complete(self, at: Extents) -> list[FloatArray | float]:
-        return [at.get(dim, 1.0) for dim in range(len(self.problem.sizes))]
+        kept = np.sort(order[undominated(factors[order])])
+        return factors[kept], at[kept, :, :-1]
 
 
-@compiled
-def undominated(rows: Floats) -> Bools:
-    """Rows that no row before them matches or undercuts in every column."""
-    num, width = rows.shape
-    kept = np.zeros(num, dtype=np.bool_)
-    places = np.zeros(num, dtype=np.int64)
-    num_kept = 0
-    for i in range(num):
-        is_dominated = False
-        for k in range(num_kept):
-            other = places[k]
-            is_dominated = True
-            for m in range(width):
-                if rows[other, m] > rows[i, m]:
-                    is_dominated = False
-                    break
-            if is_dominated:
-                break
-        if not is_dominated:
-            kept[i] = True
-            places[num_kept] = i
-            num_kept += 1
-    return kept
+def _group_form(
+    problem: Problem, infos: Sequence[TensorInfo], slides: Sequence[int | None], dims: Sequence[int], *, is_first: bool
+) -> GroupForm:
+    place = {dim: at for at, dim in enumerate(dims)}
+    windows = [windows_in(info, dims) for info in infos]
+    pairs = [
+        (place.get(a, len(dims)), over_a, place.get(b, len(dims)), over_b)
+        for axes in windows
+        for (a, over_a), (b, over_b) in axes
+    ]
+    return GroupForm(
+        sizes=np.array([*(problem.sizes[dim] for dim in dims), 1], dtype=np.float64),
+        is_unrelated=_flags([[dim in info.unrelated for dim in dims] for info in infos], len(dims)),
+        is_plain=_flags([[dim in info.plain for dim in dims] for info in infos], len(dims)),
+        first_window=np.cumsum([0, *(len(axes) for axes in windows)], dtype=np.int64),
+        windows=np.array(pairs, dtype=np.int64).reshape(-1, 4),
+        slide=np.array([-1 if slide is None else place.get(slide, -1) for slide in slides], dtype=np.int64),
+        unit=np.array([info.element_bytes if is_first else 1.0 for info in infos], dtype=np.float64),
+    )
 
 
-# Compiled code takes a third of a second to set itself up on its first call: here, and not in the first search.
-undominated(np.zeros((1, 1)))
+def _flags(rows: Sequence[Sequence[bool]], width: int) -> Bools:
+    return np.array(rows, dtype=np.bool_).reshape(-1, width)
 
 
 def settled(problem: Problem, chain: Chain, at: Sequence[Sequence[int]]) -> Chain:
@@ -236,7 +224,7 @@ def settled(problem: Problem, chain: Chain, at: Sequence[Sequence[int]]) -> Chai
     return Chain(chain.points, tuple(slides))
 
 
-def outer_chains(problem: Problem, pattern: Pattern) -> tuple[OuterChain, ...]:
+def outer_chains(problem: Problem, pattern: Pattern, below: Below) -> tuple[OuterChain, ...]:
     """All orders of the outermost segment's holders under a placement."""
     points = [
         Point(tensor, level)
@@ -256,5 +244,5 @@ def outer_chains(problem: Problem, pattern: Pattern) -> tuple[OuterChain, ...]:
         for point in chain.points:
             parents.append(last.get(point.tensor, 0))
             last[point.tensor] = point.level
-        found.append(OuterChain(problem, chain, parents))
+        found.append(OuterChain(problem, chain, parents, below))
     return tuple(found)

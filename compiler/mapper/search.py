@@ -260,11 +260,6 @@ class Search:
 
     def _search_pairs(self, pattern: Pattern, rows: IntArray, classes: IntArray, menu: Menu, outer: Floor) -> float:
         """Evaluates all inner tilings of some (spread, class of tilings), then completes the promising ones outward."""
-        unique, inverse = np.unique(rows, return_inverse=True)
-        fit = np.array([self.tables.spread.packing(int(row)) is not None for row in unique])[inverse]
-        rows, classes = rows[fit], classes[fit]
-        if not len(rows):
-            return np.inf
         columns = menu.members(classes)
         rows = np.repeat(rows, menu.class_sizes[classes])
         self.budget.tilings -= len(rows)
@@ -299,7 +294,7 @@ class Search:
                         rows[here[at]],
                         columns[here[at]] - option_low,
                         traffic.broadcast(shape).take(at),
-                        np.stack([stacked(some, shape)[:, at] for some in keys]).astype(np.int64),
+                        self.tables.below.kinds(np.stack([stacked(some, shape)[:, at] for some in keys])),
                         stacked(scale, shape)[:, at],
                     )
                 )

@@ -11,7 +11,9 @@ from functools import lru_cache
 import numpy as np
 
 from ...models import AxisInfo
+from .compiled import compiled
 from .problem import FloatArray, IntArray, Problem, quotients
+from .walk import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,16 @@ class SpreadTable:
     slots: tuple[tuple[Slot, ...], ...]
     factors: tuple[FloatArray, ...]
     num: int
-    _packed: list[dict[tuple[int, ...], tuple[tuple[AxisInfo, int, int], ...] | None]]
 
-    def packing(self, row: int) -> tuple[tuple[AxisInfo, int, int], ...] | None:
-        """How candidate `row` fills the axes: (axis, dim, factor); None when it cannot be packed."""
+    def packing(self, row: int) -> tuple[tuple[AxisInfo, int, int], ...]:
+        """How candidate `row` fills the axes: (axis, dim, factor)."""
         found: list[tuple[AxisInfo, int, int]] = []
-        for slots, factors, known in zip(self.slots, self.factors, self._packed, strict=True):
-            key = tuple(factors[:, row].astype(int).tolist())
-            if key not in known:
-                known[key] = pack(slots, key)
-            packed = known[key]
-            if packed is None:
-                return None
-            found += packed
+        for slots, factors in zip(self.slots, self.factors, strict=True):
+            found += _packed(slots, factors[:, row].astype(int).tolist())
         return tuple(found)
 
 
-def pack(slots: Sequence[Slot], factors: Sequence[int]) -> tuple[tuple[AxisInfo, int, int], ...] | None:
+def _packed(slots: Sequence[Slot], factors: Sequence[int]) -> list[tuple[AxisInfo, int, int]]:
     """Splits each factor over the axes that may carry it so that no axis overflows; the first way found."""
     wanted = [(dim, axes, factor) for (dim, axes), factor in zip(slots, factors, strict=True) if factor > 1]
     room = {axis: axis.size for _, axes, _ in wanted for axis in axes}
@@ -98,7 +93,63 @@ def pack(slots: Sequence[Slot], factors: Sequence[int]) -> tuple[tuple[AxisInfo,
         return None
 
     placed = place(0)
-    return None if placed is None else tuple(placed)
+    assert placed is not None, "the table lists only factors that fit the axes"
+    return placed
+
+
+def _is_packable(slots: Sequence[Slot], axes: Sequence[AxisInfo], factors: FloatArray) -> Bools:
+    """Whether each candidate's factors can be split over the axes without overflow."""
+    parts = [(at, axes.index(axis), axis == allowed[-1]) for at, (_, allowed) in enumerate(slots) for axis in allowed]
+    if not parts:
+        return np.ones(factors.shape[1], dtype=bool)
+    slot, axis, is_last = (np.array(column, dtype=np.int64) for column in zip(*parts, strict=True))
+    sizes = np.array([axis.size for axis in axes], dtype=np.int64)
+    return packable(factors.astype(np.int64), slot, axis, is_last > 0, sizes)
+
+
+@compiled
+def packable(factors: Ints, slot: Ints, axis: Ints, is_last: Bools, sizes: Ints) -> Bools:
+    """Whether factors can be split over axes without overflow.
+
+    Args:
+        factors: [slots, candidates] the factors.
+        slot: [parts] each slot's factor is a product of parts, one per axis that may carry it.
+        axis: [parts] the axis of each.
+        is_last: [parts] whether the next part belongs to another slot.
+        sizes: [axes] places on each.
+    """
+    num_parts = slot.shape[0]
+    good = np.zeros(factors.shape[1], dtype=np.bool_)
+    part = np.zeros(num_parts, dtype=np.int64)  # the size chosen; 0 before the first choice
+    left = np.zeros(num_parts, dtype=np.int64)  # what it and the slot's later parts multiply to
+    before = np.zeros(num_parts, dtype=np.int64)  # room on its axis before it was chosen
+    room = np.zeros(sizes.shape[0], dtype=np.int64)
+    for k in range(factors.shape[1]):
+        room[:] = sizes
+        depth = 0
+        part[0], left[0] = 0, factors[slot[0], k]
+        while depth >= 0:
+            here = axis[depth]
+            if part[depth]:
+                room[here] = before[depth]
+            chosen = part[depth] + 1
+            if is_last[depth]:
+                chosen = left[depth] if part[depth] == 0 else room[here] + 1
+            else:
+                while chosen <= room[here] and left[depth] % chosen:
+                    chosen += 1
+            if chosen > room[here] or chosen > left[depth]:
+                depth -= 1
+                continue
+            part[depth], before[depth] = chosen, room[here]
+            room[here] //= chosen
+            if depth + 1 == num_parts:
+                good[k] = True
+                break
+            left[depth + 1] = factors[slot[depth + 1], k] if is_last[depth] else left[depth] // chosen
+            depth += 1
+            part[depth] = 0
+    return good
 
 
 @lru_cache(maxsize=65536)
@@ -117,9 +168,6 @@ def _splits(factor: int, parts: int) -> tuple[tuple[int, ...], ...]:
 
 def spread_table(problem: Problem, limit: int) -> tuple[SpreadTable, bool]:
     """Enumerates spatial factors of all fan-outs.
-
-    A superset of what fits is listed: products are bounded by axis sizes, and whether factors can really be
-    split over the axes is found for the few candidates that the search reaches.
 
     Args:
         problem: The problem.
@@ -143,9 +191,7 @@ def spread_table(problem: Problem, limit: int) -> tuple[SpreadTable, bool]:
             num, is_complete = limit, False
     slots = tuple(tuple(slots) for slots, _, _ in per_fanout)
     spreads = tuple(_spread(problem, s, column, num) for s, column in zip(slots, columns, strict=True))
-    return SpreadTable(
-        spreads=spreads, slots=slots, factors=tuple(columns), num=num, _packed=[{} for _ in slots]
-    ), is_complete
+    return SpreadTable(spreads=spreads, slots=slots, factors=tuple(columns), num=num), is_complete
 
 
 def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slot], FloatArray, bool]:
@@ -183,7 +229,8 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
             used = np.prod(factors, axis=0)
             factors = factors[:, np.sort(np.argsort(-used, kind="stable")[:limit])]
             is_complete = False
-    return slots, factors, is_complete
+    # That products are within the axes' does not mean that the factors can be split so.
+    return slots, factors[:, _is_packable(slots, axes, factors)], is_complete
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ import numpy as np
 from .inner import Pattern, Site, charge, make_frame
 from .menu import InnerChain, Menu, column_of, joined, kept_traffic, make_menu, outer_steps
 from .objective import Traffic, joined_traffic
-from .outer import OuterChain, outer_chains
+from .outer import Below, OuterChain, outer_chains
 from .placement import Chain, Point, Tilings, chains, tilings
 from .problem import FloatArray, IntArray, Problem, distinct
 from .sketch import Clusters, Outline, Sketch, compulsory, fetched_again, make_clusters
@@ -37,6 +37,7 @@ class Tables:
         self.roomiest = tuple(roomiest)
         self.spread, self.is_spread_complete = spread_table(problem, SPREAD_LIMIT)
         self.patterns = patterns(problem)
+        self.below = Below(problem)
         self._outer: dict[object, tuple[OuterChain, ...]] = {}
         self._inner: dict[object, Menu] = {}
         self._sketches: dict[Pattern, Sketch] = {}
@@ -51,7 +52,7 @@ class Tables:
         child = None if pattern.raised is None else pattern.first_inner(self.problem, pattern.raised)
         key = (held, pattern.raised, child)
         if key not in self._outer:
-            self._outer[key] = outer_chains(self.problem, pattern)
+            self._outer[key] = outer_chains(self.problem, pattern, self.below)
         return self._outer[key]
 
     def inner(self, pattern: Pattern) -> Menu:

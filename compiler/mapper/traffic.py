@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .compiled import compiled, elementwise
 from .problem import FloatArray, Problem, TensorInfo
+from .walk import Bools
 
 Block = tuple[FloatArray | float, bool]
 """A factor of a dim's nest and whether its pieces are counted once (True) or each (False)."""
@@ -31,20 +33,40 @@ def visits(size: int, tile: FloatArray | float, blocks: Sequence[Block]) -> Floa
         for factor, _ in blocks:
             tile = tile * factor
         return np.ceil(size / tile)
-    extents: list[FloatArray | float] = [tile]
-    for factor, _ in blocks:
-        extents.append(extents[-1] * factor)
-    full = np.floor(size / extents[-1])
-    rest = size - full * extents[-1]
-    for (factor, once), piece in zip(reversed(blocks), reversed(extents[:-1]), strict=True):
-        times = np.floor(rest / piece)
-        if once:
-            full = full + (times > 0)
-            rest = np.where(times > 0, 0.0, rest)
-        else:
-            full = full * factor + times
-            rest = rest - times * piece
-    return full + (rest > 0)
+    shape = np.broadcast_shapes(np.shape(tile), *(np.shape(factor) for factor, _ in blocks))
+    tiles = np.ascontiguousarray(np.broadcast_to(tile, shape), dtype=np.float64).reshape(-1)
+    factors = np.empty((len(tiles), len(blocks)))
+    for at, (factor, _) in enumerate(blocks):
+        factors[:, at] = np.broadcast_to(factor, shape).reshape(-1)
+    found = np.empty(shape)
+    _visits(float(size), tiles, factors, np.array([once for _, once in blocks]), found.reshape(-1))
+    return found
+
+
+@compiled
+def _visits(size: float, tile: FloatArray, factors: FloatArray, is_once: Bools, found: FloatArray) -> None:
+    for k in range(tile.shape[0]):
+        found[k] = visits_at(size, tile[k], factors[k], is_once)
+
+
+@compiled
+def visits_at(size: float, tile: float, factors: FloatArray, is_once: Bools) -> float:
+    """`visits` of one tiling; the factors are whole numbers."""
+    extent = tile
+    for factor in factors:
+        extent *= factor
+    full = np.floor(size / extent)
+    rest = size - full * extent
+    for k in range(factors.shape[0] - 1, -1, -1):
+        extent /= factors[k]
+        times = np.floor(rest / extent)
+        if not is_once[k]:
+            full = full * factors[k] + times
+            rest -= times * extent
+        elif times > 0:
+            full += 1
+            rest = 0.0
+    return full + 1 if rest > 0 else full
 
 
 def _without_units(blocks: Sequence[Block]) -> list[Block]:
@@ -55,27 +77,40 @@ def _without_units(blocks: Sequence[Block]) -> list[Block]:
     return kept
 
 
-def overhang(size: int, extent: FloatArray | float, threshold: int) -> FloatArray | float:
+@compiled
+def overhang_at(size: float, extent: float, threshold: float) -> float:
     """Sum over the pieces of a dim of `max(0, piece - threshold)`."""
     times = np.floor(size / extent)
-    return times * np.maximum(extent - threshold, 0.0) + np.maximum(size - times * extent - threshold, 0.0)
+    return times * max(extent - threshold, 0.0) + max(size - times * extent - threshold, 0.0)
 
 
-def sliding_overhang(
-    size: int, sweep: FloatArray | float, tile: FloatArray | float, threshold: int
-) -> FloatArray | float:
+@compiled
+def sliding_overhang_at(size: float, sweep: float, tile: float, threshold: float) -> float:
     """The same where pieces of `tile` slide over sweeps of `sweep`: each counts less what the one before held."""
     times = np.floor(size / sweep)
     return times * _sweep(sweep, tile, threshold) + _sweep(size - times * sweep, tile, threshold)
 
 
-def _sweep(sweep: FloatArray | float, tile: FloatArray | float, threshold: int) -> FloatArray | float:
-    first = np.maximum(tile - threshold, 0.0)
-    step = np.maximum(2 * tile - threshold, 0.0) - first
+@compiled
+def _sweep(sweep: float, tile: float, threshold: float) -> float:
     times = np.floor(sweep / tile)
     left = sweep - times * tile
-    last = np.where(left > 0, np.maximum(tile + left - threshold, 0.0) - first, 0.0)
-    return np.where(times > 0, first + (times - 1) * step + last, np.maximum(left - threshold, 0.0))
+    if times == 0:
+        return max(left - threshold, 0.0)
+    first = max(tile - threshold, 0.0)
+    step = max(2 * tile - threshold, 0.0) - first
+    last = max(tile + left - threshold, 0.0) - first if left > 0 else 0.0
+    return first + (times - 1) * step + last
+
+
+@elementwise
+def _overhang(size: float, extent: float, threshold: float) -> float:
+    return overhang_at(size, extent, threshold)
+
+
+@elementwise
+def _sliding_overhang(size: float, sweep: float, tile: float, threshold: float) -> float:
+    return sliding_overhang_at(size, sweep, tile, threshold)
 
 
 def window_elements(
@@ -111,9 +146,9 @@ def axis_elements(
         size = problem.sizes[dim]
         whole *= size
         if slide is not None and slide[0] == dim:
-            product = product * sliding_overhang(size, slide[1], extents[dim], threshold)
+            product = product * _sliding_overhang(size, slide[1], extents[dim], threshold)
         else:
-            product = product * overhang(size, extents[dim], threshold)
+            product = product * _overhang(size, extents[dim], threshold)
     return whole - product
 
 

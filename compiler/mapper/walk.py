@@ -116,8 +116,8 @@ def best_outer(
         inner: The inner tilings.
         bounds: [n] no outer tiling takes them below this score, ascending.
         start: [n, groups] the first row of `pool` that is an option around them.
-        stop: [n, groups] the row after the last.
-        pool: [options, terms] factors.
+        stop: [n, groups] the row after the last; it holds the least of their factors.
+        pool: [options and least, terms] factors.
         best: The best scores so far, ascending; only what scores below the last is of interest. Updated.
         most_nodes: Stop when so many partial choices have been looked at.
         scores: [n] the best score of each inner tiling; left alone where it is not below the last of `best`.
@@ -141,15 +141,11 @@ def best_outer(
             return num, nodes
         if nodes >= most_nodes:
             return k, nodes
-        is_empty = False
         for j in range(num_groups - 1, -1, -1):
-            is_empty = is_empty or start[k, j] == stop[k, j]
             for m in range(num_terms):
-                lowest = np.inf
-                for row in range(start[k, j], stop[k, j]):
-                    lowest = min(lowest, pool[row, m])
-                least[j, m] = least[j + 1, m] * lowest
-        if is_empty:
+                least[j, m] = least[j + 1, m] * pool[stop[k, j], m]
+        # Most have no outer tiling below the limit, and their least factors already tell.
+        if not _fits(form, goal, least[0], used) or _score(form, goal, inner, k, least[0], read, write) >= best[-1]:
             continue
         limit = best[-1]
         is_found = False
