@@ -260,6 +260,7 @@ def make_chunks(points: Sequence[PlannedPoint], num_workers: int) -> list[Chunk]
     chunks = [
         Chunk(tuple(items[start : start + most])) for items in groups.values() for start in range(0, len(items), most)
     ]
+    chunks.reverse()
     return sorted(chunks, key=lambda chunk: -len(chunk.items))
 
 

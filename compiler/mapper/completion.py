@@ -67,7 +67,7 @@ class Found:
             np.concatenate([part.options for part in parts]),
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.columns for part in parts]),
-            joined_traffic([part.traffic for part in parts]),
+            joined_traffic([part.traffic for part in parts], [len(part.scores) for part in parts]),
             np.concatenate([part.kinds for part in parts], axis=1),
             np.concatenate([part.scale for part in parts], axis=1),
         )

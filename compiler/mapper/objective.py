@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,14 +96,6 @@ class Traffic:
 
         return Traffic(pick(self.read), pick(self.write), pick(self.instances), pick([self.steps])[0])
 
-    def broadcast(self, shape: tuple[int, ...]) -> Traffic:
-        """Every array in full shape."""
-
-        def grow(values: Sequence[FloatArray | float]) -> list[FloatArray | float]:
-            return [np.broadcast_to(np.asarray(v, dtype=np.float64), shape) for v in values]
-
-        return Traffic(grow(self.read), grow(self.write), grow(self.instances), grow([self.steps])[0])
-
     def broadcast_counts(self, shape: tuple[int, ...]) -> Traffic:
         """Every array of reads and writes in full shape, contiguous; scalars stay."""
 
@@ -130,11 +123,15 @@ class Traffic:
         )
 
 
-def joined_traffic(parts: Sequence[Traffic]) -> Traffic:
-    """Arrays of several end to end, each in full shape."""
+def joined_traffic(parts: Sequence[Traffic], sizes: Sequence[int]) -> Traffic:
+    """Arrays of several end to end; `sizes` has the number of candidates of each."""
+    ends = list(itertools.accumulate(sizes))
 
     def join(values: Sequence[FloatArray | float]) -> FloatArray:
-        return np.concatenate([np.asarray(v) for v in values])
+        joined = np.empty(ends[-1])
+        for value, size, end in zip(values, sizes, ends, strict=True):
+            joined[end - size : end] = value
+        return joined
 
     levels = range(len(parts[0].read))
     return Traffic(

@@ -80,19 +80,24 @@ def list_factors(form: ChainForm, group: GroupForm, at: Floats, below: Floats, f
                     elif group.is_plain[i, d]:
                         held *= limited[d]
                 for w in range(group.first_window[i], group.first_window[i + 1]):
-                    a, over_a, b, over_b = group.windows[w]
+                    a, over_a, b, over_b = _window(group, w)
                     x, y = limited[a], limited[b]
                     held *= x * y - max(x - over_a, 0.0) * max(y - over_b, 0.0)
                 factors[option, form.held[i]] = held
                 for term in range(form.moved[i], form.moved[i + 1]):
                     total = steps
                     for w in range(group.first_window[i], group.first_window[i + 1]):
-                        a, over_a, b, over_b = group.windows[w]
+                        a, over_a, b, over_b = _window(group, w)
                         missed = _missed(group.sizes[a], tile[a], around[a], over_a, group.slide[term] == a)
                         missed *= _missed(group.sizes[b], tile[b], around[b], over_b, group.slide[term] == b)
                         total *= group.sizes[a] * group.sizes[b] - missed
                     factors[option, term] = total
             around[:] = limited
+
+
+@compiled
+def _window(group: GroupForm, at: int) -> tuple[int, int, int, int]:
+    return group.windows[at, 0], group.windows[at, 1], group.windows[at, 2], group.windows[at, 3]
 
 
 @compiled

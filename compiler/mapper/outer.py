@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from .inner import Pattern
 from .options import GroupForm, list_factors, undominated
-from .placement import Chain, Point, chains, dim_options
+from .placement import Chain, Point, SharedSites, chains, dim_options, shared_sites
 from .problem import Problem, TensorInfo, distinct
 from .terms import combined, dim_groups, windows_in
 from .traffic import window_elements
 from .walk import Bools, ChainForm, Floats, Ints
+
 
 @dataclass(slots=True)
 class _Options:
@@ -137,6 +139,11 @@ class OuterChain:
         start, stop = (np.stack(columns, axis=1) for columns in zip(*places, strict=True))
         return self._pool, start, stop
 
+    @cached_property
+    def _sites(self) -> list[list[tuple[SharedSites, ...]]]:
+        """Per group and dim the points that share its extent."""
+        return [[shared_sites(self.problem, self.chain, dim) for dim in dims] for dims in self.below.groups]
+
     def extents(self, rows: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Per point and dim the extent under one option per group."""
         at = np.ones((len(self.chain.points), len(self.problem.sizes)), dtype=np.int64)
@@ -155,8 +162,8 @@ class OuterChain:
             options.places = np.concatenate([options.places, more], axis=1)
         start, stop = options.places[:, kinds]
         if start.min(initial=0) < 0:
-            for kind in np.unique(kinds[start < 0]).tolist():
-                rows, extents = self._list(group, self.below.keys[group][kind])
+            for kind in np.unique(kinds[start < 0]):
+                rows, extents = self._list(group, self.below.keys[group][int(kind)])
                 options.rows += [rows, rows.min(axis=0, initial=np.inf)[None]]
                 options.extents += [extents, np.zeros((1, *extents.shape[1:]))]
                 options.places[:, kind] = options.num, options.num + len(rows)
@@ -169,8 +176,8 @@ class OuterChain:
         """Factors [options, terms] and extents [options, points, dims] of one group."""
         dims = self.below.groups[group]
         tables = [
-            dim_options(self.problem, self.chain, dim, int(numbers[0]), is_outermost=True)
-            for dim, numbers in zip(dims, below, strict=True)
+            dim_options(self.problem, dim, sites, int(numbers[0]), is_outermost=True)
+            for dim, sites, numbers in zip(dims, self._sites[group], below, strict=True)
         ]
         grown = combined(tables)
         num_sites, num = grown[0].shape

@@ -123,23 +123,13 @@ def slide_choices(problem: Problem, info: TensorInfo) -> tuple[int, ...]:
     )
 
 
-def tilings(
-    problem: Problem,
-    chain: Chain,
-    below: Sequence[int],
-    capacities: Sequence[float],
-    *,
-    is_outermost: bool,
-    limit: int,
-) -> Tilings:
-    """Every tiling of a chain that matters.
+def tilings(problem: Problem, chain: Chain, capacities: Sequence[float], limit: int) -> Tilings:
+    """Every tiling of a chain of an inner segment that matters.
 
     Args:
         problem: The problem.
         chain: The chain.
-        below: Per dim the extent below the segment.
         capacities: Per level the bytes that its tiles may take; tilings beyond are dropped.
-        is_outermost: Whether the segment reaches up to the whole op.
         limit: Most candidates to list.
     """
     groups = dim_groups(problem)
@@ -148,7 +138,7 @@ def tilings(
     starts = [0]
     held: list[FloatArray] = []
     for group, dims in enumerate(groups):
-        options = [dim_options(problem, chain, dim, below[dim], is_outermost=is_outermost) for dim in dims]
+        options = [dim_options(problem, dim, shared_sites(problem, chain, dim), 1, is_outermost=False) for dim in dims]
         tables.append(combined(options))
         num = tables[-1][0].shape[1]
         factors = np.empty((num, num_sites))
@@ -168,9 +158,7 @@ def tilings(
         limit,
     )
     # Thousands of tilings of dozens of ops stay in memory: 32 bits are enough, and dims of one step take none.
-    extents = [
-        np.broadcast_to(np.int32(max(1, below[dim])), (1 + num_sites, len(rows))) for dim in range(len(problem.sizes))
-    ]
+    extents = [np.broadcast_to(np.int32(1), (1 + num_sites, len(rows)))] * len(problem.sizes)
     for group, dims in enumerate(groups):
         for dim, table in zip(dims, tables[group], strict=True):
             if problem.sizes[dim] > 1:
@@ -274,16 +262,52 @@ def fitting(
     return found[:num], stride == 1
 
 
-def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_outermost: bool) -> FloatArray:
-    """Extents of one dim at the top and at every holder, [1 + holders, options]."""
+def dim_options(
+    problem: Problem, dim: int, sites: tuple[SharedSites, ...], below: int, *, is_outermost: bool
+) -> FloatArray:
+    """Extents of one dim at the top and at every holder of a chain, [1 + holders, options].
+
+    Args:
+        problem: The problem.
+        dim: The dim.
+        sites: Which of the chain's sites share its extent: see `shared_sites`.
+        below: The extent below the segment.
+        is_outermost: Whether the segment reaches up to the whole op.
+    """
     size = problem.sizes[dim]
-    num_sites = len(chain.points)
-    if (size <= below and not problem.fixed_tiles) or num_sites == 0:
+    num_sites = sum(shared.num for shared in sites)
+    if (size <= below and not problem.fixed_tiles) or num_sites == 1:
         whole = below * -(-size // below) if is_outermost else below
-        return np.full((num_sites + 1, 1), float(max(whole, below)))
-    groups = tuple(
-        _Group(
-            num_sites=len(sites),
+        return np.full((num_sites, 1), float(max(whole, below)))
+    return _extents(size, below, sites, is_outermost)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSites:
+    """Neighbouring sites (the top of a segment, or a holder) that share the extent of a dim.
+
+    Attributes:
+        num: How many.
+        wants_small: Whether some holder among them gains by a smaller extent.
+        wants_big: Whether some gains by a larger one.
+        is_latched: Whether one is an operand latch of a tensor that the dim indexes.
+        is_raised: Whether one stands for a holder below the fan-outs whose tensor the dim indexes.
+        fixed: The extent that the user fixed.
+    """
+
+    num: int
+    wants_small: bool
+    wants_big: bool
+    is_latched: bool
+    is_raised: bool
+    fixed: int | None
+
+
+def shared_sites(problem: Problem, chain: Chain, dim: int) -> tuple[SharedSites, ...]:
+    """The sites of a chain that share a dim's extent, outermost first; the top of the segment is the first site."""
+    return tuple(
+        SharedSites(
+            num=len(sites),
             wants_small=wants_small,
             wants_big=wants_big,
             is_latched=any(_is_latched(problem, chain, site, dim) for site in sites),
@@ -292,32 +316,10 @@ def dim_options(problem: Problem, chain: Chain, dim: int, below: int, *, is_oute
         )
         for sites, (wants_small, wants_big) in _groups(problem, chain, dim)
     )
-    return _extents(size, below, groups, is_outermost)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Neighbouring sites that share the extent of a dim.
-
-    Attributes:
-        num_sites: How many.
-        wants_small: Whether some holder among them gains by a smaller extent.
-        wants_big: Whether some gains by a larger one.
-        is_latched: Whether one is an operand latch of a tensor that the dim indexes.
-        is_raised: Whether one stands for a holder below the fan-outs whose tensor the dim indexes.
-        fixed: The extent that the user fixed.
-    """
-
-    num_sites: int
-    wants_small: bool
-    wants_big: bool
-    is_latched: bool
-    is_raised: bool
-    fixed: int | None
 
 
 @lru_cache(maxsize=65536)
-def _extents(size: int, below: int, groups: tuple[_Group, ...], is_outermost: bool) -> FloatArray:
+def _extents(size: int, below: int, groups: tuple[SharedSites, ...], is_outermost: bool) -> FloatArray:
     """All extents of a dim at every site, [sites, options]; not to be written to."""
     options: list[list[int]] = [[]]  # extents per group, outermost first; built from the innermost
     for position in range(len(groups) - 1, -1, -1):
@@ -342,7 +344,7 @@ def _extents(size: int, below: int, groups: tuple[_Group, ...], is_outermost: bo
                 factors = (factor,) if min(base * factor, size) == group.fixed else ()
             grown += [[base * factor, *inner] for factor in factors]
         options = grown
-    rows = [position for position, group in enumerate(groups) for _ in range(group.num_sites)]
+    rows = [position for position, group in enumerate(groups) for _ in range(group.num)]
     return np.array(options, dtype=np.float64).reshape(len(options), len(groups)).T[rows]
 
 

@@ -293,7 +293,7 @@ class Search:
                         np.full(len(at), k),
                         rows[here[at]],
                         columns[here[at]] - option_low,
-                        traffic.broadcast(shape).take(at),
+                        traffic.take(at),
                         self.tables.below.kinds(np.stack([stacked(some, shape)[:, at] for some in keys])),
                         stacked(scale, shape)[:, at],
                     )

@@ -95,7 +95,7 @@ def make_clusters(values: Sequence[FloatArray | float], shape: tuple[int, int], 
     flat = [column for column in flat if column.min() != column.max()]
     order = np.arange(shape[0] * shape[1])
     starts = np.zeros(most, dtype=np.int64)
-    num = cluster(np.log(np.maximum(np.stack(flat), 1e-3)), order, starts) if flat else 1
+    num = cluster(np.log(np.maximum(np.stack(flat, axis=1), 1e-3)), order, starts) if flat else 1
     starts = starts[:num]
     holds = np.zeros((num, shape[0]), dtype=np.bool_)
     holds[np.repeat(np.arange(num), np.diff(starts, append=len(order))), order // shape[1]] = True
@@ -103,24 +103,24 @@ def make_clusters(values: Sequence[FloatArray | float], shape: tuple[int, int], 
 
 
 @compiled
-def cluster(columns: Floats, order: Ints, starts: Ints) -> int:
+def cluster(members: Floats, order: Ints, starts: Ints) -> int:
     """Splits the widest cluster in the middle of its widest column until there are enough, or all are points.
 
     Args:
-        columns: [columns, members].
+        members: [members, columns].
         order: [members] all members; sorted by cluster.
         starts: [clusters] where each begins in `order`; as many clusters are made as it has room for.
 
     Returns:
         The number of clusters.
     """
-    width, size = columns.shape
+    size, width = members.shape
     most = starts.shape[0]
     stops = np.zeros(most, dtype=np.int64)
     low = np.empty((most, width))
     high = np.empty((most, width))
     starts[0], stops[0] = 0, size
-    _measure(columns, order, 0, size, low[0], high[0])
+    _measure(members, order, 0, size, low[0], high[0])
     num = 1
     while num < most:
         at, column, widest = 0, 0, 0.0
@@ -134,14 +134,14 @@ def cluster(columns: Floats, order: Ints, starts: Ints) -> int:
         # What lies above the middle goes to the end.
         left, right = starts[at], stops[at] - 1
         while left <= right:
-            if columns[column, order[left]] <= middle:
+            if members[order[left], column] <= middle:
                 left += 1
             else:
                 order[left], order[right] = order[right], order[left]
                 right -= 1
         starts[num], stops[num], stops[at] = left, stops[at], left
-        _measure(columns, order, starts[at], stops[at], low[at], high[at])
-        _measure(columns, order, starts[num], stops[num], low[num], high[num])
+        _measure(members, order, starts[at], stops[at], low[at], high[at])
+        _measure(members, order, starts[num], stops[num], low[num], high[num])
         num += 1
     # Clusters in the order in which they lie.
     starts[:num] = np.sort(starts[:num])
@@ -149,14 +149,15 @@ def cluster(columns: Floats, order: Ints, starts: Ints) -> int:
 
 
 @compiled
-def _measure(columns: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
+def _measure(members: Floats, order: Ints, start: int, stop: int, low: Floats, high: Floats) -> None:
     """Least and most of every column over some members."""
-    for c in range(columns.shape[0]):
-        least, most = np.inf, -np.inf
-        for i in range(start, stop):
-            least = min(least, columns[c, order[i]])
-            most = max(most, columns[c, order[i]])
-        low[c], high[c] = least, most
+    low[:] = np.inf
+    high[:] = -np.inf
+    for i in range(start, stop):
+        member = members[order[i]]
+        for c in range(member.shape[0]):
+            low[c] = min(low[c], member[c])
+            high[c] = max(high[c], member[c])
 
 
 def compulsory(problem: Problem, pattern: Pattern) -> Traffic:

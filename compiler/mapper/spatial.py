@@ -101,10 +101,10 @@ def _is_packable(slots: Sequence[Slot], axes: Sequence[AxisInfo], factors: Float
     """Whether each candidate's factors can be split over the axes without overflow."""
     parts = [(at, axes.index(axis), axis == allowed[-1]) for at, (_, allowed) in enumerate(slots) for axis in allowed]
     if not parts:
-        return np.ones(factors.shape[1], dtype=bool)
-    slot, axis, is_last = (np.array(column, dtype=np.int64) for column in zip(*parts, strict=True))
+        return np.ones(int(factors.shape[1]), dtype=np.bool_)
+    slot, place, is_last = (np.array(column, dtype=np.int64) for column in zip(*parts, strict=True))
     sizes = np.array([axis.size for axis in axes], dtype=np.int64)
-    return packable(factors.astype(np.int64), slot, axis, is_last > 0, sizes)
+    return packable(factors.astype(np.int64), slot, place, is_last > 0, sizes)
 
 
 @compiled

@@ -68,7 +68,6 @@ class Tables:
         self, held: tuple[tuple[int, ...], ...], raised: tuple[int, int] | None
     ) -> list[tuple[Tilings, ...]]:
         problem = self.problem
-        ones = [1] * len(problem.sizes)
         per_segment: list[list[Tilings]] = []
         for segment in range(1, problem.num_fanouts + 1):
             points = [
@@ -79,7 +78,7 @@ class Tables:
             ]
             orders = list(chains(problem, points, is_outermost=False))
             most = max(1, TILING_LIMIT // len(orders))
-            listed = [tilings(problem, chain, ones, self.roomiest, is_outermost=False, limit=most) for chain in orders]
+            listed = [tilings(problem, chain, self.roomiest, most) for chain in orders]
             per_segment.append([tiling for tiling in listed if tiling.num])
         options = list(itertools.product(*per_segment))
         return [joined(option, max(1, TILING_LIMIT // len(options))) for option in options]
@@ -186,7 +185,8 @@ class Tables:
         groups = problem.dim_classes
         inner: list[Traffic] = []
         whole: list[Traffic] = []
-        owners: list[IntArray] = []
+        owners: list[int] = []
+        sizes: list[int] = []
         is_complete = True
         for idx, pattern in enumerate(self.patterns):
             if pattern.raised is not None and not self.inner(replace(pattern, raised=None)).is_complete:
@@ -203,9 +203,10 @@ class Tables:
                 again = fetched_again(problem, pattern, groups, sketch.steps)
                 alternatives = [total.plus(more) for more in again]
             for alternative in alternatives:
-                whole.append(alternative.broadcast((num,)))
-                inner.append(sketch.traffic.broadcast((num,)))
-                owners.append(np.full(num, idx))
+                whole.append(alternative)
+                inner.append(sketch.traffic)
+                owners.append(idx)
+                sizes.append(num)
         # The sketches hold all that is still needed of these.
         self._grouped.clear()
         self._clusters.clear()
@@ -213,7 +214,8 @@ class Tables:
         if not owners:
             nothing = Traffic([], [], [], 0.0)
             return Outline(np.zeros(0, dtype=np.intp), nothing, nothing, is_complete)
-        return Outline(np.concatenate(owners), joined_traffic(inner), joined_traffic(whole), is_complete)
+        owner = np.repeat(np.array(owners), sizes)
+        return Outline(owner, joined_traffic(inner, sizes), joined_traffic(whole, sizes), is_complete)
 
     def _per_group(self) -> Traffic:
         """No traffic, with the steps and instances of every group of spreads as columns."""

@@ -19,8 +19,8 @@ def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
             met = [group for group in groups if any(dim in group for dim, _ in pair)]
             groups = [group for group in groups if group not in met]
             groups += [set[int]().union(*met)] if met else []
-    # Groups with few options first: what they rule out is ruled out early.
-    ordered = sorted((tuple(sorted(group)) for group in groups), key=lambda dims: (_size(problem, dims), dims))
+    # Groups with many options first: fixing them raises the bound most.
+    ordered = sorted((tuple(sorted(group)) for group in groups), key=lambda dims: (-_size(problem, dims), dims))
     return tuple(ordered) or ((0,),)
 
 

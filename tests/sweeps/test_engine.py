@@ -156,6 +156,15 @@ def test_results_do_not_depend_on_grouping_or_order(tmp_path: Path, mode: str) -
     assert export(tmp_path / "out") == export(tmp_path / "plain")
 
 
+def test_the_largest_designs_run_first(tmp_path: Path, log: Path) -> None:
+    run(load(tmp_path), tmp_path / "out")
+    rows = {
+        record.id: record.values["hierarchy.pe_array.axes.rows.size"]
+        for record in SweepResults.load(tmp_path / "out").records
+    }
+    assert [rows[point] for point in logged(log)] == [16.0] * 6 + [8.0] * 6 + [4.0] * 6
+
+
 def test_points_that_resolve_to_one_design_run_once(tmp_path: Path, log: Path) -> None:
     text = SPEC.replace(
         "hierarchy.scratchpad.capacity: {from: 2 KiB, to: 64 KiB, factor: 2}",
