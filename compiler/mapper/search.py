@@ -101,20 +101,8 @@ class Search:
         outcome.is_complete = outcome.is_complete and self.completion.is_complete and is_listed
         outcome.bound = min(open_bound, outcome.best[0].score if outcome.best else np.inf)
         if not is_listed:
-            outcome.bound = min(outcome.bound, self._least_of_all())
+            outcome.bound = min(outcome.bound, least_of_all(tables, self.scorer))
         return outcome
-
-    def _least_of_all(self) -> float:
-        """A bound on everything, tilings that were not listed included: every tensor moves once, in the fewest steps."""
-        problem = self.problem
-        num_units = float(np.prod([axis.size for axis in problem.hierarchy.axes]))
-        steps = float(np.ceil(np.prod([float(size) for size in problem.sizes]) / num_units))
-        least = np.inf
-        for pattern in self.tables.patterns:
-            once = compulsory(problem, pattern)
-            traffic = Traffic(once.read, once.write, [num_units] * len(once.read), steps)
-            least = min(least, float(self.scorer.score(traffic)))
-        return least
 
     def _first_bounds(self) -> list[float]:
         """Per pattern a bound on its scores; infinite where nothing fits below the fan-outs."""
@@ -310,3 +298,16 @@ class Search:
                 top = frame.tops[segment][dim]
                 tight = tight & ((frame.spreads[segment - 1].needed[dim] - 1) * top < size)
         return tight
+
+
+def least_of_all(tables: Tables, scorer: Scorer) -> float:
+    """A bound on everything, whether it was listed or not: every tensor moves once, in the fewest steps."""
+    problem = tables.problem
+    num_units = float(np.prod([axis.size for axis in problem.hierarchy.axes]))
+    steps = float(np.ceil(np.prod([float(size) for size in problem.sizes]) / num_units))
+    least = np.inf
+    for pattern in tables.patterns:
+        once = compulsory(problem, pattern)
+        traffic = Traffic(once.read, once.write, [num_units] * len(once.read), steps)
+        least = min(least, float(scorer.score(traffic)))
+    return least

@@ -68,6 +68,15 @@ def test_mappings_outside_the_searched_space(seed: int, most_macs: int) -> None:
     assert_optimal(seed, OBJECTIVES, most_macs=most_macs)
 
 
+def test_nothing_is_proved_by_a_bound_that_a_mapping_undercuts() -> None:
+    # A latched weight outlives the loops between two fan-outs here, and is read less often than the search counts.
+    problem = random_problem(Random(6008), 120)
+    found = map_op(problem.op, problem.arch, "energy", convention=problem.convention)
+    assert isinstance(found, MappingResult)
+    assert not found.proved_optimal
+    assert found.gap > 0
+
+
 LARGE_OPS = {
     "gemm": gemm(512, 384, 100),
     "tall gemm": gemm(1000, 7, 64),
