@@ -19,6 +19,9 @@ from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
+from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
+from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
+from .isa.parameters import OUT_DEPTH, PeArray, Rounding, pe_array
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
@@ -51,7 +54,7 @@ from .nodes import (
 )
 from .notation import is_notation, parse_notation
 from .reference import reference_markdown
-from .spatial import SpatialArch
+from .spatial import Control, SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
 from .system import ChipGroup, Link, Rack, System
 from .units import Bandwidth, Dimension
@@ -74,6 +77,7 @@ from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, Ya
 __all__ = [
     "ANY_OP",
     "DATATYPE_BITS",
+    "OUT_DEPTH",
     "Arch",
     "ArchError",
     "Axis",
@@ -82,6 +86,7 @@ __all__ = [
     "CompileError",
     "Compute",
     "ComputeType",
+    "Control",
     "DescriptionTree",
     "Diagnostic",
     "DimClass",
@@ -92,6 +97,10 @@ __all__ = [
     "GpuArch",
     "Infeasible",
     "InfeasibleError",
+    "Instruction",
+    "InstructionField",
+    "InstructionKind",
+    "InstructionSet",
     "Intrinsic",
     "Keep",
     "Link",
@@ -106,9 +115,11 @@ __all__ = [
     "Node",
     "Op",
     "PassError",
+    "PeArray",
     "Place",
     "Ports",
     "Rack",
+    "Rounding",
     "RtlError",
     "Source",
     "Spatial",
@@ -132,14 +143,19 @@ __all__ = [
     "YamlTree",
     "arch_from_tree",
     "arch_json_schema",
+    "assemble",
     "ceil_div",
     "check_mapping",
+    "decode",
+    "disassemble",
     "dump_arch",
     "dump_mapping",
     "dump_mappings",
     "dump_spec",
     "dump_system",
     "dump_yaml",
+    "encode",
+    "encode_program",
     "field_names",
     "find",
     "is_notation",
@@ -155,12 +171,14 @@ __all__ = [
     "parse_mapping",
     "parse_notation",
     "parse_yaml",
+    "pe_array",
     "read_yaml",
     "reference_markdown",
     "require_legal",
     "spec_from_tree",
     "system_from_tree",
     "system_json_schema",
+    "tensor_pe_array_isa",
     "to_plain",
     "touched",
     "units",

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .fields import ArchName, SourceText, Technology, name_faults
+from .fields import ArchName, Count, SourceText, Technology, name_faults
 from .nodes import ALL_ROLES, Compute, Fanout, Memory, Node
 from .spec import Fault, Spec, nearest_hint
 from .units import Bandwidth, Clock
 
 __all__ = ["Compute", "Fanout", "Memory", "Node", "SpatialArch"]
+
+
+class Control(Spec):
+    """How the tensor PE array is controlled; an architecture that has this can be built as RTL."""
+
+    queue_depth: Count = Field(default=8, description="Instructions that wait in each of the three queues.")
+    loads_in_flight: Count = Field(default=4, description="Loads whose data may be outstanding.")
+    requests_in_flight: Count = Field(default=16, description="Rows that main memory may be asked for ahead.")
+    parameter_slots: Annotated[Count, Field(le=16)] = Field(
+        default=4, description="Sets of channel parameters (bias, multiplier, shift) of post-processing."
+    )
+    rounding: Literal["half_to_even", "half_away"] = Field(
+        default="half_to_even", description="How requantisation rounds ties."
+    )
 
 
 class SpatialArch(Spec):
@@ -27,6 +41,7 @@ class SpatialArch(Spec):
     )
     technology: Technology = Field(description="Process that the component models use.")
     hierarchy: tuple[Node, ...] = Field(min_length=2, description="Memories, fan-outs and compute, outermost first.")
+    control: Control | None = Field(default=None, description="Control of the tensor PE array; left out for others.")
     source: SourceText = Field(description="Where the clock and the structure come from.")
     notes: str = Field(default="", strict=True, description="What a reader should know.")
 

@@ -1,4 +1,4 @@
-"""The ONNX front end and the mapper."""
+"""The ONNX front end, the mapper, and programs for the tensor PE array."""
 
 from .frontend import (
     OpRow,
@@ -12,22 +12,35 @@ from .frontend import (
     transformer_block,
 )
 from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, map_op, parse_objective
+from .pe_array.builder import ProgramBuilder
+from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
+from .pe_array.images import place_input, place_parameters, place_weights, take_output
 
 __all__ = [
     "OBJECTIVES",
     "Constraints",
+    "ConvKernel",
+    "ConvLayout",
+    "ConvShape",
     "Mapper",
     "MappingResult",
     "OpRow",
+    "ProgramBuilder",
     "TransformerBlock",
     "WorkloadSummary",
+    "gemm_shape",
     "generate_network",
     "group_key",
     "import_onnx",
+    "layout_of",
     "load_workload",
     "map_op",
     "parse_objective",
+    "place_input",
+    "place_parameters",
+    "place_weights",
     "shipped_networks",
     "summarize_workload",
+    "take_output",
     "transformer_block",
 ]

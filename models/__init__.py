@@ -1,6 +1,7 @@
 """Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
 
 from .batches import count, estimate_batch
+from .compiled import compiled, elementwise
 from .components import (
     ArchNumbers,
     AreaPart,
@@ -30,6 +31,8 @@ from .estimate import (
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
+from .pe_array.functional import FunctionalSimulator
+from .pe_array.replay import Replay, replay, with_issue_cycles
 from .pricing import Priced, Prices, price, stack_prices
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "DatatypeNumbers",
     "FanoutNumbers",
     "Fidelity",
+    "FunctionalSimulator",
     "Hierarchy",
     "Holder",
     "LevelInfo",
@@ -58,12 +62,15 @@ __all__ = [
     "Priced",
     "Prices",
     "Provenance",
+    "Replay",
     "Timing",
     "Transfer",
     "bottleneck_of",
+    "compiled",
     "count",
     "detailed_batch",
     "detailed_cycles",
+    "elementwise",
     "estimate_batch",
     "estimate_network",
     "estimate_op",
@@ -74,10 +81,12 @@ __all__ = [
     "nest_of",
     "price",
     "prices_of",
+    "replay",
     "resolve",
     "returned_sums",
     "sliding_axes",
     "stack_prices",
     "sum_of",
     "timing_of",
+    "with_issue_cycles",
 ]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import compiled
+from ...models import compiled
 from .traffic import overhang_at, sliding_overhang_at, visits_at
 from .walk import Bools, ChainForm, Floats, Ints
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from .compiled import compiled
+from ...models import compiled
 from .problem import FloatArray, Problem, TensorInfo, quotients
 from .terms import combined, dim_groups, held_factor
 from .walk import Bools, Floats, Ints

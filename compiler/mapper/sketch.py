@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .compiled import compiled
+from ...models import compiled
 from .inner import Pattern
 from .objective import Traffic
 from .problem import FloatArray, IntArray, Problem

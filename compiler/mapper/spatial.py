@@ -10,8 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...models import AxisInfo
-from .compiled import compiled
+from ...models import AxisInfo, compiled
 from .problem import FloatArray, IntArray, Problem, quotients
 from .walk import Bools, Ints
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .compiled import compiled, elementwise
+from ...models import compiled, elementwise
 from .problem import FloatArray, Problem, TensorInfo
 from .walk import Bools
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .compiled import compiled
+from ...models import compiled
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

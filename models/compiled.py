@@ -1,11 +1,9 @@
-"""Compilation of the search's innermost loops to machine code."""
+"""Compilation of innermost loops to machine code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
-
-import numba
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -16,12 +14,16 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     Floating-point sums keep their order (no `fastmath`), so that results do not depend on the machine.
     """
+    import numba
+
     untyped = cast("Any", numba)
     return cast("Callable[P, R]", untyped.njit(cache=True)(function))
 
 
 def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
     """Compiles a function of numbers into one of arrays that are broadcast together."""
+    import numba
+
     untyped = cast("Any", numba)
     num_args = function.__code__.co_argcount
     signature = untyped.float64(*[untyped.float64] * num_args)

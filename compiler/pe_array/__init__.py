@@ -1,0 +1,1 @@
+"""Programs for the tensor PE array: the builder and the kernels."""

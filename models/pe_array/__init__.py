@@ -1,0 +1,1 @@
+"""The tensor PE array's executable models: pinned numbers, functional simulator, event replay."""

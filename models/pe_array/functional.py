@@ -1,0 +1,166 @@
+"""Functional simulator of the tensor PE array: what a program does to memory, without time.
+
+Instructions take effect in program order. Tokens are not looked at: a program whose tokens do not order its units
+as its text does is rejected by the static checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ...archdsl import Instruction, ModelError, PeArray
+from .numerics import Int64, requantised, wrapped
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class _State:
+    """Architectural state."""
+
+    scratchpad: Bytes
+    accumulators: Int64
+    parameters: Bytes
+    shadow: Int64
+    weights: Int64
+    config: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+
+
+class FunctionalSimulator:
+    """Executes programs on the architectural state alone.
+
+    Args:
+        array: The PE array.
+    """
+
+    def __init__(self, array: PeArray) -> None:
+        self.array = array
+        self._state = _State(
+            scratchpad=np.zeros(array.scratchpad_bytes, dtype=np.uint8),
+            accumulators=np.zeros((array.accumulator_vectors, array.cols), dtype=np.int64),
+            parameters=np.zeros((array.parameter_slots, array.slot_beats * array.bus_bytes), dtype=np.uint8),
+            shadow=np.zeros((array.rows, array.cols), dtype=np.int64),
+            weights=np.zeros((array.rows, array.cols), dtype=np.int64),
+        )
+        self._memory = np.zeros(0, dtype=np.uint8)
+        self._actions: dict[str, Callable[[Instruction], None]] = {
+            "LD": self._load,
+            "PRELOAD": self._preload,
+            "COMPUTE": self._compute,
+            "ST": self._store,
+        }
+
+    def run(self, program: Sequence[Instruction], memory: Bytes) -> Bytes:
+        """Main memory after a program.
+
+        Args:
+            program: The program.
+            memory: Main memory before it; not changed.
+
+        Raises:
+            ModelError: The program has no HALT.
+        """
+        self._memory = memory.copy()
+        for instruction in program:
+            if instruction.name == "HALT":
+                return self._memory
+            if instruction.name.startswith("CFG"):
+                self._state.config[instruction.name] = instruction
+            elif instruction.name in self._actions:
+                self._actions[instruction.name](instruction)
+        raise ModelError("the program has no HALT; end it with one")
+
+    def _config(self, name: str) -> Instruction:
+        return self._state.config.get(name, Instruction(name=name))
+
+    def _load(self, ld: Instruction) -> None:
+        stride = self._config("CFG_LD")
+        num_bytes = ld["row_beats"] * self.array.bus_bytes
+        for row in range(ld["rows"]):
+            source = ld["memory_address"] + row * stride["memory_row_bytes"]
+            data = self._memory[source : source + num_bytes]
+            if ld["space"]:
+                self._state.parameters[ld["local_address"]] = data
+            else:
+                target = ld["local_address"] + row * stride["local_row_bytes"]
+                self._state.scratchpad[target : target + num_bytes] = data
+
+    def _preload(self, preload: Instruction) -> None:
+        array, is_nibbles = self.array, self._config("CFG_WALK")["weight_bits"] == 1
+        num_bytes = -(-array.cols // 2) if is_nibbles else array.cols
+        self._state.shadow[:] = 0
+        for row in range(min(preload["rows"], array.rows)):
+            at = preload["address"] + row * preload["row_bytes"]
+            data = self._state.scratchpad[at : at + num_bytes]
+            self._state.shadow[row] = unpacked(data, is_nibbles=is_nibbles)[: array.cols]
+
+    def _compute(self, compute: Instruction) -> None:
+        state, array = self._state, self.array
+        if compute["swap"]:
+            state.weights[:] = state.shadow
+        tile, walk = self._config("CFG_TILE"), self._config("CFG_WALK")
+        is_nibbles = walk["input_bits"] == 1
+        rows = min(compute["rows"], array.rows)
+        num_bytes = -(-rows // 2) if is_nibbles else rows
+        ys = compute["y"] + np.arange(compute["y_count"]) * walk["y_step_rows"]
+        xs = compute["x"] + np.arange(compute["x_count"]) * walk["x_step_bytes"]
+        at = xs[:, None] + np.arange(num_bytes)  # [x, bytes]
+        is_inside = ((ys >= 0) & (ys < tile["rows"]))[:, None, None] & ((at >= 0) & (at < tile["width_bytes"]))
+        address = tile["address"] + ys[:, None, None] * tile["row_bytes"] + at
+        data = state.scratchpad[np.where(is_inside, address, 0)]
+        elements = unpacked(data, is_nibbles=is_nibbles)[..., :rows]
+        inside = np.repeat(is_inside, 2, axis=-1)[..., :rows] if is_nibbles else is_inside
+        elements = np.where(inside, elements, walk["padding"])
+        sums = elements.reshape(-1, rows) @ state.weights[:rows]
+        first = compute["destination"]
+        places = slice(first, first + len(sums))
+        before = state.accumulators[places] if compute["accumulate"] else 0
+        state.accumulators[places] = wrapped(before + sums, array.accumulator_bits)
+
+    def _store(self, st: Instruction) -> None:
+        state, array = self._state, self.array
+        num = st["x_count"] * st["y_count"]
+        sums = state.accumulators[st["source"] : st["source"] + num]
+        config = self._config("CFG_ST")
+        if st["format"] == 2:
+            vectors = sums.astype("<i4").view(np.uint8).reshape(num, -1)[:, : 4 * st["columns"]]
+        else:
+            bias, multiplier, shift = channel_parameters(state.parameters[st["slot"]], array.cols)
+            values = requantised(
+                sums, bias, multiplier, shift, config["zero_point"], config["low"], config["high"], array.rounding
+            )
+            vectors = packed(values[:, : st["columns"]], is_nibbles=st["format"] == 1)
+        memory = state.scratchpad if st["space"] else self._memory
+        for idx in range(num):
+            y, x = divmod(idx, st["x_count"])
+            at = st["address"] + y * config["y_bytes"] + x * config["x_bytes"]
+            memory[at : at + vectors.shape[1]] = vectors[idx]
+
+
+def unpacked(data: Bytes, *, is_nibbles: bool) -> Int64:
+    """Signed elements of bytes along the last axis; of two in a byte the low nibble comes first."""
+    if not is_nibbles:
+        return data.view(np.int8).astype(np.int64)
+    both = np.stack([data & 15, data >> 4], axis=-1).reshape(*data.shape[:-1], -1).astype(np.int64)
+    return np.where(both > 7, both - 16, both)
+
+
+def packed(values: Int64, *, is_nibbles: bool) -> Bytes:
+    """The inverse of `unpacked`; an odd last element stands alone in its byte."""
+    if not is_nibbles:
+        return values.astype(np.int8).view(np.uint8)
+    nibbles = (values & 15).astype(np.uint8)
+    if nibbles.shape[-1] % 2:
+        nibbles = np.concatenate([nibbles, np.zeros((*nibbles.shape[:-1], 1), dtype=np.uint8)], axis=-1)
+    return np.bitwise_or(nibbles[..., 0::2], nibbles[..., 1::2] << 4).astype(np.uint8)
+
+
+def channel_parameters(slot: Bytes, cols: int) -> tuple[Int64, Int64, Int64]:
+    """Bias, multiplier and shift of all columns."""
+    bias = slot[: 4 * cols].view("<i4").astype(np.int64)
+    multiplier = slot[4 * cols : 8 * cols].view("<i4").astype(np.int64)
+    return bias, multiplier, (slot[8 * cols : 9 * cols] & 63).astype(np.int64)

@@ -1,0 +1,130 @@
+"""Builds a simulator of one tensor PE array, once per set of sources, parameters and flags."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..archdsl import PeArray, RtlError
+from .package import package
+from .sources import SV_DIR, sources
+from .toolchain import cache_dir, environment
+
+FLAGS = ("--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "-CFLAGS", "-O2")
+TOP = "tpe_tb"
+PUBLIC = (
+    "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",
+    "cycles", "error", "dump_first", "dump_last", "num_insns",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulator:
+    """A built simulator.
+
+    Attributes:
+        program: The executable.
+        folder: Its build folder.
+    """
+
+    program: Path
+    folder: Path
+
+
+def build(array: PeArray) -> Simulator:
+    """The simulator of a PE array, built now or before.
+
+    Raises:
+        RtlError: A tool is missing, or the build fails; with what the tool said.
+    """
+    env = environment()
+    text = package(array)
+    key = hashlib.sha256()
+    for part in (text, *FLAGS, *(path.read_text(encoding="utf-8") for path in sources()), _waivers()):
+        key.update(part.encode())
+    folder = cache_dir() / key.hexdigest()[:20]
+    program = folder / TOP
+    if program.exists():
+        return Simulator(program=program, folder=folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Built beside its place and moved there whole, so that a build that is cut short leaves nothing behind.
+    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+        work = Path(made) / "build"
+        work.mkdir()
+        _build(work, text, env)
+        if not program.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            work.rename(folder)
+    return Simulator(program=program, folder=folder)
+
+
+def _build(work: Path, text: str, env: dict[str, str]) -> None:
+    from cocotb_tools import config
+
+    (work / "tpe_pkg.sv").write_text(text, encoding="utf-8")
+    (work / "public.vlt").write_text(_waivers(), encoding="utf-8")
+    libs = config.libs_dir
+    command = [
+        "verilator", *FLAGS, "--top-module", TOP, "-o", TOP, "--Mdir", str(work),
+        "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
+        str(work / "public.vlt"), str(work / "tpe_pkg.sv"), *map(str, sources()),
+        str(Path(config.share_dir) / "lib" / "verilator" / "verilator.cpp"),
+    ]  # fmt: skip
+    _run(command, work, env)
+    runtime = cache_dir() / "runtime"
+    _reuse(runtime, work, env)
+    _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2"], work, env)
+    _keep(work, runtime / _runtime_key(env))
+
+
+def _waivers() -> str:
+    public = "\n".join(f'public_flat_rw -module "{TOP}" -var "{name}"' for name in PUBLIC)
+    return f"`verilator_config\n{public}\n"
+
+
+def _runtime_key(env: dict[str, str]) -> str:
+    """What the runtime's objects depend on: the compiler, the simulator, and the flags."""
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, env=env, check=False).stdout
+    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS)).encode()).hexdigest()[:20]
+
+
+def _reuse(runtime: Path, work: Path, env: dict[str, str]) -> None:
+    """Takes the runtime's objects from an earlier build: they are the same for every design."""
+    for path in (runtime / _runtime_key(env)).glob("verilated*.o"):
+        shutil.copy(path, work / path.name)
+
+
+def _keep(work: Path, runtime: Path) -> None:
+    runtime.mkdir(parents=True, exist_ok=True)
+    for path in work.glob("verilated*.o"):
+        if not (runtime / path.name).exists():
+            shutil.copy(path, runtime / path.name)
+
+
+def _run(command: list[str], work: Path, env: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip()[-4000:]
+        raise RtlError(f"building the simulator failed: {command[0]} ended with {done.returncode}\n{said}")
+
+
+def lint(array: PeArray) -> str:
+    """What Verilator's lint says of the RTL; empty when it is clean.
+
+    Raises:
+        RtlError: A tool is missing.
+    """
+    env = environment()
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "tpe_pkg.sv"
+        path.write_text(package(array), encoding="utf-8")
+        command = [
+            "verilator", "--lint-only", "-Wall", "--top-module", TOP, str(SV_DIR / "lint.vlt"), str(path),
+            *map(str, sources()),
+        ]  # fmt: skip
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return done.stderr.strip()

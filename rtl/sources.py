@@ -1,0 +1,17 @@
+"""Where the SystemVerilog stands, in the order in which it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SV_DIR = Path(__file__).parent / "sv"
+DESIGN = (
+    "tpe_fifo", "tpe_tokens", "tpe_fetch", "tpe_issue", "tpe_load", "tpe_scratchpad", "tpe_align", "tpe_skew", "tpe_array",
+    "tpe_preload", "tpe_compute", "tpe_accumulator", "tpe_requantise", "tpe_store", "tpe_execute", "tpe_core",
+)  # fmt: skip
+BENCH = ("tpe_memory", "tpe_tb")
+
+
+def sources(*, with_bench: bool = True) -> tuple[Path, ...]:
+    """The `.sv` files after the generated package."""
+    return tuple(SV_DIR / f"{name}.sv" for name in (*DESIGN, *(BENCH if with_bench else ())))

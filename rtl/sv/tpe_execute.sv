@@ -1,0 +1,168 @@
+// Execute unit: preloads weights and streams inputs through the PE array into the accumulators.
+module tpe_execute
+  import tpe_pkg::*;
+(
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  // Issue.
+  input  logic [InsnW-1:0]            insn_i,
+  input  logic                        issue_i,
+  output logic                        ready_o,
+  output logic [1:0]                  done_push_prev_o,  // preload and compute may both end in a cycle
+  output logic [1:0]                  done_push_next_o,
+  output logic                        idle_o,
+  // Scratchpad: inputs, weights.
+  output logic [1:0]                  read_valid_o,
+  output logic [1:0][LocalAddrW-1:0]  read_first_o,
+  output logic [1:0][LocalAddrW-1:0]  read_last_o,
+  input  logic [1:0]                  read_ready_i,
+  input  logic [1:0][2*WordW-1:0]     read_data_i,
+  // Accumulators.
+  output logic                        sum_valid_o,
+  output logic                        sum_accumulate_o,
+  output logic [AccAddrW-1:0]         sum_addr_o,
+  output logic [Cols-1:0][AccW-1:0]   sum_o,
+  output logic                        preload_done_o,
+  output logic                        compute_done_o
+);
+  // From a vector's request to its sums: scratchpad, alignment, the array's rows and columns.
+  localparam int unsigned SumLatency = Rows + Cols;
+
+  header_t header;
+  logic [HeaderRestW-1:0] unused_rest;
+  preload_t preload_insn;
+  compute_t compute_insn;
+  assign {header, unused_rest} = insn_i;
+  assign preload_insn = insn_i;
+  assign compute_insn = insn_i;
+  logic is_preload, is_compute;
+  assign is_preload = header.opcode == OpPreload;
+  assign is_compute = header.opcode == OpCompute;
+
+  cfg_tile_t tile_q;
+  cfg_walk_t walk_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      tile_q <= '0;
+      walk_q <= '0;
+    end else if (issue_i) begin
+      if (header.opcode == OpCfgTile) tile_q <= insn_i;
+      if (header.opcode == OpCfgWalk) walk_q <= insn_i;
+    end
+  end
+
+  // Shadow weights: reserved from the issue of their preload, complete at its end, free again once in use.
+  logic reserved_q, complete_q;
+  logic preload_ready, preload_last, preload_idle, compute_ready, compute_first, compute_idle, swap_pending, sums_idle;
+  logic preload_issue, compute_issue, swap_issue;
+  logic unused_preload_step, is_shadow_complete, is_shadow_free;
+  assign is_shadow_complete = complete_q || preload_last;
+  assign is_shadow_free = !reserved_q;
+  assign preload_issue = issue_i && is_preload;
+  assign compute_issue = issue_i && is_compute;
+  assign swap_issue = compute_issue && compute_insn.swap;
+  assign ready_o = is_preload ? preload_ready && is_shadow_free
+      : is_compute ? compute_ready && (!compute_insn.swap || is_shadow_complete)
+      : 1'b1;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      reserved_q <= 1'b0;
+      complete_q <= 1'b0;
+    end else begin
+      if (preload_issue) reserved_q <= 1'b1;
+      else if (swap_issue) reserved_q <= 1'b0;
+      if (swap_issue) complete_q <= 1'b0;
+      else if (preload_last) complete_q <= 1'b1;
+    end
+  end
+
+  logic weight_valid;
+  logic [RowW-1:0] weight_row;
+  logic [Cols-1:0][ElemW-1:0] weight;
+  tpe_preload u_preload (
+    .clk_i, .rst_ni,
+    .insn_i(preload_insn), .is_nibbles_i(walk_q.weight_bits == CfgWalkWeightBits4), .issue_i(preload_issue),
+    .ready_o(preload_ready), .hold_i(swap_pending && !compute_first), .step_o(unused_preload_step), .last_o(preload_last),
+    .done_push_prev_o(done_push_prev_o[1]), .done_push_next_o(done_push_next_o[1]), .idle_o(preload_idle),
+    .read_valid_o(read_valid_o[1]), .read_first_o(read_first_o[1]), .read_last_o(read_last_o[1]),
+    .read_ready_i(read_ready_i[1]), .read_data_i(read_data_i[1]),
+    .weight_valid_o(weight_valid), .weight_row_o(weight_row), .weight_o(weight)
+  );
+
+  logic step, last, accumulate, push_next, swap;
+  logic [AccAddrW-1:0] destination;
+  logic [Rows-1:0][ElemW-1:0] value;
+  tpe_compute u_compute (
+    .clk_i, .rst_ni,
+    .insn_i(compute_insn), .tile_i(tile_q), .walk_i(walk_q), .issue_i(compute_issue), .ready_o(compute_ready),
+    .step_o(step), .first_o(compute_first), .swap_pending_o(swap_pending),
+    .done_push_prev_o(done_push_prev_o[0]), .idle_o(compute_idle),
+    .read_valid_o(read_valid_o[0]), .read_first_o(read_first_o[0]), .read_last_o(read_last_o[0]),
+    .read_ready_i(read_ready_i[0]), .read_data_i(read_data_i[0]),
+    .swap_o(swap), .input_o(value),
+    .last_o(last), .accumulate_o(accumulate), .push_next_o(push_next), .destination_o(destination)
+  );
+
+  // Skewed array.
+  logic [Rows-1:0][ElemW:0] input_lanes, input_skewed;
+  logic [Cols-1:0][ElemW+RowW:0] weight_lanes, weight_skewed;
+  logic signed [Rows-1:0][ElemW-1:0] array_input;
+  logic signed [Cols-1:0][ElemW-1:0] array_weight;
+  logic [Rows-1:0] array_swap;
+  logic [Cols-1:0] array_weight_valid;
+  logic [Cols-1:0][RowW-1:0] array_weight_row;
+  logic signed [Cols-1:0][AccW-1:0] array_sum;
+  for (genvar r = 0; r < Rows; r++) begin : gen_input
+    assign input_lanes[r] = {swap, value[r]};
+    assign {array_swap[r], array_input[r]} = input_skewed[r];
+  end
+  for (genvar c = 0; c < Cols; c++) begin : gen_weight
+    assign weight_lanes[c] = {weight_valid, weight_row, weight[c]};
+    assign {array_weight_valid[c], array_weight_row[c], array_weight[c]} = weight_skewed[c];
+  end
+  tpe_skew #(.Lanes(Rows), .Width(ElemW + 1)) u_skew_input (.clk_i, .lanes_i(input_lanes), .lanes_o(input_skewed));
+  tpe_skew #(.Lanes(Cols), .Width(ElemW + RowW + 1)) u_skew_weight (
+    .clk_i, .lanes_i(weight_lanes), .lanes_o(weight_skewed)
+  );
+  tpe_array #(.Rows(Rows), .Cols(Cols), .ElemW(ElemW), .AccW(AccW)) u_array (
+    .clk_i, .input_i(array_input), .swap_i(array_swap), .weight_i(array_weight),
+    .weight_valid_i(array_weight_valid), .weight_row_i(array_weight_row), .sum_o(array_sum)
+  );
+  tpe_skew #(.Lanes(Cols), .Width(AccW), .Reverse(1'b1)) u_skew_sum (.clk_i, .lanes_i(array_sum), .lanes_o(sum_o));
+
+  // What the sums are for, in step with them.
+  typedef struct packed {
+    logic accumulate;
+    logic push;
+    logic last;
+    logic [AccAddrW-1:0] addr;
+  } tag_t;
+  logic [SumLatency-1:0] tag_valid_q;
+  tag_t [SumLatency-1:0] tag_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) tag_valid_q <= '0;
+    else tag_valid_q <= {tag_valid_q[SumLatency-2:0], step};
+  end
+  always_ff @(posedge clk_i) begin
+    tag_q[0] <= {accumulate, push_next, last, destination};
+    for (int unsigned k = 1; k < SumLatency; k++) tag_q[k] <= tag_q[k-1];
+  end
+  logic end_q, push_q;
+  assign sum_valid_o = tag_valid_q[SumLatency-1];
+  assign sum_accumulate_o = tag_q[SumLatency-1].accumulate;
+  assign sum_addr_o = tag_q[SumLatency-1].addr;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      end_q <= 1'b0;
+      push_q <= 1'b0;
+    end else begin
+      end_q <= sum_valid_o && tag_q[SumLatency-1].last;
+      push_q <= sum_valid_o && tag_q[SumLatency-1].push;
+    end
+  end
+  assign done_push_next_o[0] = push_q;
+  assign preload_done_o = preload_last;
+  assign compute_done_o = end_q;
+  assign sums_idle = tag_valid_q == '0 && !end_q;
+  assign idle_o = preload_idle && compute_idle && sums_idle;
+endmodule
