@@ -14,7 +14,8 @@ from .frontend import (
 from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, map_op, parse_objective
 from .pe_array.builder import ProgramBuilder
 from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
-from .pe_array.images import place_input, place_parameters, place_weights, take_output
+from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
+from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
 __all__ = [
     "OBJECTIVES",
@@ -27,7 +28,10 @@ __all__ = [
     "OpRow",
     "ProgramBuilder",
     "TransformerBlock",
+    "VectorKernel",
+    "VectorTap",
     "WorkloadSummary",
+    "addition_taps",
     "gemm_shape",
     "generate_network",
     "group_key",
@@ -36,6 +40,7 @@ __all__ = [
     "load_workload",
     "map_op",
     "parse_objective",
+    "place_channel_weights",
     "place_input",
     "place_parameters",
     "place_weights",
@@ -43,4 +48,6 @@ __all__ = [
     "summarize_workload",
     "take_output",
     "transformer_block",
+    "vector_layout",
+    "window_taps",
 ]

@@ -24,6 +24,7 @@ def _parameters(array: PeArray) -> list[tuple[str, str, int | str]]:
     sizes = {
         "Rows": array.rows,
         "Cols": array.cols,
+        "Lanes": max(array.rows, array.cols),
         "RowW": _bits(array.rows),
         "ElemW": array.element_bits,
         "AccW": array.accumulator_bits,
@@ -137,7 +138,7 @@ def _immediate_function() -> list[str]:
 
 def is_unit_instruction(kind: InstructionKind) -> bool:
     """Whether an instruction occupies a unit for longer than its issue."""
-    return kind.name in ("LD", "PRELOAD", "COMPUTE", "ST")
+    return kind.name in ("LD", "PRELOAD", "COMPUTE", "ALU", "ST")
 
 
 def _errors() -> list[str]:

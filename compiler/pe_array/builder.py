@@ -85,6 +85,17 @@ class ProgramBuilder:
         Returns:
             The release that loads can wait for, and the token that a store can wait for; 0 for none.
         """
+        return self._walk("COMPUTE", operands, after, after_store, frees=frees, ends=ends)
+
+    def vector(
+        self, operands: Operands, *, after: int = 0, after_store: int = 0, frees: bool = True, ends: bool = False
+    ) -> tuple[int, int]:
+        """An ALU; see `compute`."""
+        return self._walk("ALU", operands, after, after_store, frees=frees, ends=ends)
+
+    def _walk(
+        self, name: str, operands: Operands, after: int, after_store: int, *, frees: bool, ends: bool
+    ) -> tuple[int, int]:
         self._loaded.want(after)
         self._stored.want(after_store)
         # One token of each kind per instruction: those that are wanted besides are taken before.
@@ -93,7 +104,7 @@ class ProgramBuilder:
             self._append("NOP", {}, {"pop_next": True})
         takes = {"pop_next": self._stored.wanted > self._stored.taken}
         self._stored.taken += takes["pop_next"]
-        self._emit("COMPUTE", operands, self._loaded, "pop_prev", {**takes, "push_prev": frees, "push_next": ends})
+        self._emit(name, operands, self._loaded, "pop_prev", {**takes, "push_prev": frees, "push_next": ends})
         return self._freed.give() if frees else 0, self._computed.give() if ends else 0
 
     def store(self, operands: Operands, *, after: int = 0, gives: bool = True) -> int:

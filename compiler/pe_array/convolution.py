@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...archdsl import CompileError, PeArray, ceil_div
@@ -117,12 +116,9 @@ def layout_of(array: PeArray, shape: ConvShape, *, base: int = 0) -> ConvLayout:
     parameters = weights + num_tiles * sum(tap_bytes)
     slot_bytes = array.slot_beats * array.bus_bytes
     output = parameters + num_tiles * slot_bytes
-    step = max(array.cols, array.bus_bytes)
-    output_pixel = (
-        ceil_div(shape.outputs, step) * step
-        if num_tiles > 1
-        else ceil_div(shape.outputs, min(array.cols, array.bus_bytes)) * min(array.cols, array.bus_bytes)
-    )
+    # A vector of outputs begins at a multiple of its own bytes, or of the bus where that is less.
+    unit = min(array.cols, array.bus_bytes)
+    output_pixel = ceil_div(shape.outputs, unit) * unit
     output_row = aligned(shape.output_width * output_pixel)
     return ConvLayout(
         input=base,
@@ -140,8 +136,14 @@ def layout_of(array: PeArray, shape: ConvShape, *, base: int = 0) -> ConvLayout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
-    """A tile of outputs and the input rows that it needs."""
+class OutputTile:
+    """A tile of outputs and the input rows that it needs.
+
+    Attributes:
+        y, x: Its first output.
+        num_y, num_x: Rows and columns of outputs.
+        first_row, num_rows: The input rows.
+    """
 
     y: int
     x: int
@@ -151,12 +153,47 @@ class _Tile:
     num_rows: int
 
 
+def output_tiles(array: PeArray, shape: ConvShape, layout: ConvLayout, slot_bytes: int) -> list[OutputTile]:
+    """Tiles of outputs: as many rows as half the accumulators and an input slot have room for.
+
+    Raises:
+        CompileError: Not even one row of outputs fits.
+    """
+    most_vectors = array.accumulator_vectors // 2
+    num_x = min(shape.output_width, most_vectors)
+    reach = (shape.kernel_height - 1) * shape.dilation + 1
+    most_rows = slot_bytes // layout.input_row_bytes
+    if most_rows < min(reach, shape.height):
+        raise CompileError(
+            f"{reach} input rows of {layout.input_row_bytes} B do not fit {slot_bytes} B, the part of the scratchpad"
+            " for one input tile; use a larger scratchpad"
+        )
+    num_y = max(1, min(most_vectors // num_x, (most_rows - reach) // shape.stride + 1, shape.output_height))
+    found: list[OutputTile] = []
+    for y in range(0, shape.output_height, num_y):
+        rows = min(num_y, shape.output_height - y)
+        first = max(0, y * shape.stride - shape.pad_top)
+        last = min(shape.height, (y + rows - 1) * shape.stride - shape.pad_top + reach)
+        for x in range(0, shape.output_width, num_x):
+            found.append(
+                OutputTile(
+                    y=y,
+                    x=x,
+                    num_y=rows,
+                    num_x=min(num_x, shape.output_width - x),
+                    first_row=min(first, shape.height - 1),
+                    num_rows=max(1, last - first),
+                )
+            )
+    return found
+
+
 @dataclass(slots=True, kw_only=True)
 class _Step:
     """One weight tile on one tile of outputs."""
 
     tile_idx: int
-    tile: _Tile
+    tile: OutputTile
     output_tile: int
     tap_idx: int
     loaded_input: int = 0
@@ -211,7 +248,7 @@ class ConvKernel:
         self.local_row_bytes = layout.input_row_bytes
         if self.array.parameter_slots < 3:
             raise CompileError(f"the PE array has {self.array.parameter_slots} parameter slots; kernels need 3 or more")
-        self.tiles = list(self._tiles())
+        self.tiles = output_tiles(self.array, shape, layout, self.input_slot_bytes)
 
     def emit(self) -> None:
         """Emits loads, computations and stores, loads ahead of the computations that need them."""
@@ -359,30 +396,3 @@ class ConvKernel:
             },
             after=computed,
         )
-
-    def _tiles(self) -> Iterator[_Tile]:
-        """Tiles of outputs: as many rows as sums and inputs leave room for."""
-        shape, layout = self.shape, self.layout
-        most_vectors = self.array.accumulator_vectors // 2
-        num_x = min(shape.output_width, most_vectors)
-        reach = (shape.kernel_height - 1) * shape.dilation + 1
-        most_rows = self.input_slot_bytes // layout.input_row_bytes
-        if most_rows < min(reach, shape.height):
-            raise CompileError(
-                f"{reach} input rows of {layout.input_row_bytes} B do not fit a quarter of the scratchpad"
-                f" ({self.input_slot_bytes} B); use a larger scratchpad"
-            )
-        num_y = max(1, min(most_vectors // num_x, (most_rows - reach) // shape.stride + 1, shape.output_height))
-        for y in range(0, shape.output_height, num_y):
-            rows = min(num_y, shape.output_height - y)
-            first = max(0, y * shape.stride - shape.pad_top)
-            last = min(shape.height, (y + rows - 1) * shape.stride - shape.pad_top + reach)
-            for x in range(0, shape.output_width, num_x):
-                yield _Tile(
-                    y=y,
-                    x=x,
-                    num_y=rows,
-                    num_x=min(num_x, shape.output_width - x),
-                    first_row=min(first, shape.height - 1),
-                    num_rows=max(1, last - first),
-                )

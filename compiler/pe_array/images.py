@@ -13,11 +13,12 @@ Int8 = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int64]
 
 
-def place_input(memory: Bytes, shape: ConvShape, layout: ConvLayout, values: Int8) -> None:
-    """Writes an input [height, width, channels]."""
+def place_input(memory: Bytes, shape: ConvShape, layout: ConvLayout, values: Int8, source: int = 0) -> None:
+    """Writes an input [height, width, channels]; of several, the one with the index `source`."""
     rows = values.reshape(shape.height, -1).view(np.uint8)
+    first = layout.input + source * shape.height * layout.input_row_bytes
     for y, row in enumerate(rows):
-        at = layout.input + y * layout.input_row_bytes
+        at = first + y * layout.input_row_bytes
         memory[at : at + len(row)] = row
 
 
@@ -36,6 +37,17 @@ def place_weights(memory: Bytes, array: PeArray, shape: ConvShape, layout: ConvL
                 run = columns[tap.y].reshape(-1, array.cols)[tap.x : tap.x + tap.count]
             memory[at : at + run.size] = np.ascontiguousarray(run).view(np.uint8).reshape(-1)
             at += num_bytes
+
+
+def place_channel_weights(memory: Bytes, array: PeArray, shape: ConvShape, layout: ConvLayout, weights: Int8) -> None:
+    """Writes weights [taps, channels] of a vector kernel, one vector per tap for every tile of channels."""
+    num_bytes = sum(layout.tap_bytes)
+    for tile in range(ceil_div(shape.outputs, array.cols)):
+        columns = np.zeros((len(weights), array.cols), dtype=np.int8)
+        part = weights[:, tile * array.cols : (tile + 1) * array.cols]
+        columns[:, : part.shape[1]] = part
+        at = layout.weights + tile * num_bytes
+        memory[at : at + columns.size] = columns.view(np.uint8).reshape(-1)
 
 
 def place_parameters(

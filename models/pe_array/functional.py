@@ -51,6 +51,7 @@ class FunctionalSimulator:
             "LD": self._load,
             "PRELOAD": self._preload,
             "COMPUTE": self._compute,
+            "ALU": self._vector,
             "ST": self._store,
         }
 
@@ -102,24 +103,44 @@ class FunctionalSimulator:
         state, array = self._state, self.array
         if compute["swap"]:
             state.weights[:] = state.shadow
+        rows = min(compute["rows"], array.rows)
+        sums = self._walked(compute, rows) @ state.weights[:rows]
+        places = slice(compute["destination"], compute["destination"] + len(sums))
+        before = state.accumulators[places] if compute["accumulate"] else 0
+        state.accumulators[places] = wrapped(before + sums, array.accumulator_bits)
+
+    def _vector(self, alu: Instruction) -> None:
+        state, array = self._state, self.array
+        columns, config = min(alu["columns"], array.cols), self._config("CFG_ALU")
+        operand: Int64 | int = config["scalar"]
+        if alu["operand"]:
+            is_nibbles = self._config("CFG_WALK")["weight_bits"] == 1
+            num_bytes = -(-array.cols // 2) if is_nibbles else array.cols
+            data = state.scratchpad[config["address"] : config["address"] + num_bytes]
+            operand = unpacked(data, is_nibbles=is_nibbles)[: array.cols]
+        values = np.zeros((alu["x_count"] * alu["y_count"], array.cols), dtype=np.int64)
+        values[:, :columns] = self._walked(alu, columns)
+        products = values * operand
+        places = slice(alu["destination"], alu["destination"] + len(products))
+        if alu["accumulate"]:
+            before = state.accumulators[places]
+            products = np.maximum(before, products) if alu["operation"] == 1 else before + products
+        state.accumulators[places] = wrapped(products, array.accumulator_bits)
+
+    def _walked(self, walker: Instruction, lanes: int) -> Int64:
+        """The vectors over which COMPUTE or ALU walks, [vectors, lanes]."""
         tile, walk = self._config("CFG_TILE"), self._config("CFG_WALK")
         is_nibbles = walk["input_bits"] == 1
-        rows = min(compute["rows"], array.rows)
-        num_bytes = -(-rows // 2) if is_nibbles else rows
-        ys = compute["y"] + np.arange(compute["y_count"]) * walk["y_step_rows"]
-        xs = compute["x"] + np.arange(compute["x_count"]) * walk["x_step_bytes"]
+        num_bytes = -(-lanes // 2) if is_nibbles else lanes
+        ys = walker["y"] + np.arange(walker["y_count"]) * walk["y_step_rows"]
+        xs = walker["x"] + np.arange(walker["x_count"]) * walk["x_step_bytes"]
         at = xs[:, None] + np.arange(num_bytes)  # [x, bytes]
         is_inside = ((ys >= 0) & (ys < tile["rows"]))[:, None, None] & ((at >= 0) & (at < tile["width_bytes"]))
         address = tile["address"] + ys[:, None, None] * tile["row_bytes"] + at
-        data = state.scratchpad[np.where(is_inside, address, 0)]
-        elements = unpacked(data, is_nibbles=is_nibbles)[..., :rows]
-        inside = np.repeat(is_inside, 2, axis=-1)[..., :rows] if is_nibbles else is_inside
-        elements = np.where(inside, elements, walk["padding"])
-        sums = elements.reshape(-1, rows) @ state.weights[:rows]
-        first = compute["destination"]
-        places = slice(first, first + len(sums))
-        before = state.accumulators[places] if compute["accumulate"] else 0
-        state.accumulators[places] = wrapped(before + sums, array.accumulator_bits)
+        data = self._state.scratchpad[np.where(is_inside, address, 0)]
+        elements = unpacked(data, is_nibbles=is_nibbles)[..., :lanes]
+        inside = np.repeat(is_inside, 2, axis=-1)[..., :lanes] if is_nibbles else is_inside
+        return np.where(inside, elements, walk["padding"]).reshape(-1, lanes)
 
     def _store(self, st: Instruction) -> None:
         state, array = self._state, self.array

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Cycles = npt.NDArray[np.int64]
 KINDS = {
     "NOP": 0, "CFG_LD": 1, "LD": 2, "CFG_TILE": 3, "CFG_WALK": 4, "PRELOAD": 5, "COMPUTE": 6, "CFG_ST": 7, "ST": 8, "FENCE": 9,
-    "HALT": 10,
+    "HALT": 10, "CFG_ALU": 11, "ALU": 12,
 }  # fmt: skip
 STALL_CAUSES = ("token", "unit busy", "bank taken", "queue empty")
 TOKENS = ("load to execute", "execute to load", "execute to store", "store to execute")
@@ -157,7 +157,7 @@ def _columns(program: Sequence[Instruction]) -> Program:
         push_prev=header("push_prev"),
         push_next=header("push_next"),
         issue_cycle=header("issue_cycle"),
-        rows=column("rows"),
+        rows=column("rows", "columns"),
         row_beats=column("row_beats"),
         address=column("local_address", "address"),
         row_bytes=column("row_bytes"),
@@ -175,7 +175,7 @@ def _columns(program: Sequence[Instruction]) -> Program:
         is_narrow=np.stack([column("input_bits"), column("weight_bits")], axis=1),
         columns=column("columns"),
         format=column("format"),
-        is_other=column("space"),
+        is_other=column("space", "operand"),
     )
 
 

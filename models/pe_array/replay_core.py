@@ -16,7 +16,7 @@ from ..compiled import compiled
 Ints = npt.NDArray[np.int64]
 
 LOAD, EXECUTE, STORE, BARRIER = 0, 1, 2, 3
-NOP, CFG, LD, CFG_TILE, CFG_WALK, PRELOAD, COMPUTE, CFG_ST, ST, FENCE, HALT = range(11)
+NOP, CFG, LD, CFG_TILE, CFG_WALK, PRELOAD, COMPUTE, CFG_ST, ST, FENCE, HALT, CFG_ALU, ALU = range(13)
 TOKEN, UNIT, BANK, EMPTY = 0, 1, 2, 3
 """Causes of a cycle without issue: a token lacks, the unit is busy, a bank is taken, the queue is empty."""
 RUNNING, DONE, HUNG = 0, 1, 2
@@ -51,15 +51,15 @@ class Program(NamedTuple):
         queue: Its queue.
         pop_prev, pop_next, push_prev, push_next: Dependence bits.
         issue_cycle: Its cycle in static mode.
-        rows, row_beats: Of LD, of CFG_TILE, of PRELOAD, of COMPUTE.
-        address, row_bytes, width_bytes: Scratchpad addresses of LD (local), CFG_TILE and PRELOAD; ST's target.
+        rows, row_beats: Of LD, of CFG_TILE, of PRELOAD, of COMPUTE; ALU's columns.
+        address, row_bytes, width_bytes: Scratchpad addresses of LD (local), CFG_TILE, PRELOAD and CFG_ALU; ST's target.
         local_row_bytes: Of CFG_LD.
-        x, y, x_count, y_count, x_step, y_step: Walks of COMPUTE, CFG_WALK and ST; strides of CFG_ST.
+        x, y, x_count, y_count, x_step, y_step: Walks of COMPUTE, ALU, CFG_WALK and ST; strides of CFG_ST.
         vector: First accumulator vector.
         accumulate, swap: Of COMPUTE.
         is_narrow: Inputs of 4 bits, weights of 4 bits (CFG_WALK), [instructions, 2].
         columns, format: Of ST.
-        is_other: Whether LD goes to the parameters, ST to the scratchpad.
+        is_other: Whether LD goes to the parameters, ST to the scratchpad, ALU has a vector as second operand.
     """
 
     kind: Ints
@@ -149,11 +149,12 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
     req_head, req_count = 0, 0
     mem_beat, bus_gap, is_write_turn, data_valid = 0, 0, False, False
     # Execute.
-    tile, walk = -1, -1
+    tile, walk, cfg_alu = -1, -1, -1
     reserved, complete = False, False
     pre_insn, pre_row, pre_addr, pre_narrow = -1, 0, 0, 0
     cp_insn, cp_swap, cp_x, cp_y, cp_left_x, cp_left_y, cp_row_addr, cp_dest = -1, False, 0, 0, 0, 0, 0, 0
     cp_tile_rows, cp_width, cp_row_step, cp_x_step, cp_y_step, cp_narrow = 0, 0, 0, 0, 0, 0
+    cp_is_alu, cp_fetch, cp_operand, cp_operand_narrow, alu_1, alu_2 = False, False, 0, 0, False, False
     latency = sizes.rows + sizes.cols
     tag_insn = np.full(latency, -1, dtype=np.int64)  # by cycle modulo the latency; -1 for none
     tag_last = np.zeros(latency, dtype=np.bool_)
@@ -194,7 +195,11 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 load_mask = 1 << _bank(sizes, at)
         # ---- Scratchpad: inputs first, then weights, then stores.
         cp_wants, cp_mask = False, 0
-        if cp_insn >= 0:
+        if cp_fetch:
+            cp_wants = True
+            width = (sizes.cols + 1) // 2 if cp_operand_narrow else sizes.cols
+            cp_mask = (1 << _bank(sizes, cp_operand)) | (1 << _bank(sizes, cp_operand + width - 1))
+        elif cp_insn >= 0:
             num_bytes = program.rows[cp_insn]
             if cp_narrow:
                 num_bytes = (num_bytes + 1) >> 1
@@ -207,7 +212,8 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 )
         taken = load_mask if sizes.is_single_port else 0
         cp_granted = cp_wants and cp_mask & taken == 0
-        cp_step = cp_insn >= 0 and (not cp_wants or cp_granted)
+        cp_fetched = cp_fetch and cp_granted
+        cp_step = cp_insn >= 0 and not cp_fetch and (not cp_wants or cp_granted)
         cp_first = cp_step and cp_swap
         is_held = cp_insn >= 0 and cp_swap and not cp_first
         if not sizes.is_single_port or cp_granted:
@@ -271,6 +277,8 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 ready[EXECUTE] = (pre_insn < 0 or pre_last) and not reserved
             elif program.kind[insn] == COMPUTE:
                 ready[EXECUTE] = (cp_insn < 0 or cp_last) and (not program.swap[insn] or complete or pre_last)
+            elif program.kind[insn] == ALU:
+                ready[EXECUTE] = cp_insn < 0 and num_tags == 0 and not alu_1
         if count[STORE]:
             insn = queue[STORE, head[STORE]]
             if program.kind[insn] == HALT:
@@ -294,7 +302,7 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
         # ---- Dispatch.
         is_idle = (
             count[0] == 0 and count[1] == 0 and count[2] == 0 and req_insn < 0 and transfer_count == 0 and pre_insn < 0
-            and cp_insn < 0 and num_tags == 0 and end_insn < 0 and is_store_idle
+            and cp_insn < 0 and num_tags == 0 and not alu_1 and not alu_2 and end_insn < 0 and is_store_idle
         )  # fmt: skip
         is_taken = False
         if fetched >= 0:
@@ -356,13 +364,19 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
         if sum_insn >= 0:
             if tag_last[slot]:
                 end_insn = sum_insn
-            num_tags -= 1
+            if program.kind[sum_insn] == COMPUTE:
+                num_tags -= 1
         tag_insn[slot] = -1
+        alu_2, alu_1 = alu_1, cp_step and cp_is_alu
+        if cp_fetched:
+            cp_fetch = False
         if cp_step:
-            tag_insn[slot] = cp_insn
-            tag_last[slot] = cp_last
-            tag_dest[slot] = cp_dest
-            num_tags += 1
+            # Vectors come two cycles behind their step, sums when they have gone through the array.
+            place = (cycle + 2) % latency if cp_is_alu else slot
+            tag_insn[place] = cp_insn
+            tag_last[place] = cp_last
+            tag_dest[place] = cp_dest
+            num_tags += int(not cp_is_alu)
             cp_swap = False
             cp_dest += 1
             if cp_last:
@@ -449,8 +463,12 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 pre_insn, pre_row, pre_addr = insn, 0, program.address[insn]
                 pre_narrow = program.is_narrow[walk, 1] if walk >= 0 else 0
                 reserved = True
-            elif kind == COMPUTE:
+            elif kind in (COMPUTE, ALU):
                 cp_insn, cp_swap, cp_dest = insn, program.swap[insn] > 0, program.vector[insn]
+                cp_is_alu = kind == ALU
+                cp_fetch = cp_is_alu and program.is_other[insn] > 0
+                cp_operand = program.address[cfg_alu] if cfg_alu >= 0 else 0
+                cp_operand_narrow = program.is_narrow[walk, 1] if walk >= 0 else 0
                 cp_x, cp_y = program.x[insn], program.y[insn]
                 cp_left_x, cp_left_y = program.x_count[insn], program.y_count[insn]
                 cp_tile_rows = program.rows[tile] if tile >= 0 else 0
@@ -483,6 +501,8 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                     tile = insn
                 elif kind == CFG_WALK:
                     walk = insn
+                elif kind == CFG_ALU:
+                    cfg_alu = insn
                 elif kind == CFG_ST:
                     cfg_st = insn
                 elif kind == HALT:

@@ -8,8 +8,9 @@ module tpe_accumulator
   input  logic                       sum_valid_i,
   input  logic                       sum_accumulate_i,
   input  logic [AccAddrW-1:0]        sum_addr_i,
-  // The sums, one cycle later.
+  // The sums, one cycle later, and how they are combined with what is there.
   input  logic [Cols-1:0][AccW-1:0]  sum_i,
+  input  logic                       is_maximum_i,
   output logic                       write_valid_o,
   // Store.
   input  logic                       read_valid_i,
@@ -58,7 +59,10 @@ module tpe_accumulator
 
   assign old = is_forwarded_q ? forward_q : data[sum_bank_q];
   for (genvar c = 0; c < Cols; c++) begin : gen_add
-    assign written[c] = sum_i[c] + (accumulate_q ? old[c] : '0);
+    logic is_old_greater;
+    assign is_old_greater = $signed(old[c]) > $signed(sum_i[c]);
+    assign written[c] = !accumulate_q ? sum_i[c]
+        : is_maximum_i ? (is_old_greater ? old[c] : sum_i[c]) : sum_i[c] + old[c];
   end
   assign write_valid_o = valid_q;
   assign read_data_o = data[read_bank_q];

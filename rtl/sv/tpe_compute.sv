@@ -1,10 +1,14 @@
-// Walks over an input tile and streams its vectors, with padding around the tile, into the array.
+// Walks over an input tile and streams its vectors, with padding around the tile, into the array or, for ALU, past it.
 module tpe_compute
   import tpe_pkg::*;
 (
   input  logic                   clk_i,
   input  logic                   rst_ni,
-  input  compute_t               insn_i,
+  input  compute_t               insn_i,      // ALU has the same fields up to `accumulate`
+  input  logic                   is_alu_i,
+  input  logic                   is_vector_i,  // ALU's second operand is read first
+  input  logic [LocalAddrW-1:0]  operand_addr_i,
+  input  logic                   operand_is_nibbles_i,
   input  cfg_tile_t              tile_i,
   input  cfg_walk_t              walk_i,
   input  logic                   issue_i,
@@ -20,9 +24,11 @@ module tpe_compute
   output logic [LocalAddrW-1:0]  read_last_o,
   input  logic                   read_ready_i,
   input  logic [2*WordW-1:0]     read_data_i,
-  // Array.
+  // Two cycles after the step: array, or vector unit.
   output logic                   swap_o,
-  output logic [Rows-1:0][ElemW-1:0] input_o,
+  output logic                   operand_valid_o,
+  output logic [Lanes-1:0][ElemW-1:0] lanes_o,
+  output logic                   is_alu_o,
   // Accumulators, with the step.
   output logic                   last_o,
   output logic                   accumulate_o,
@@ -31,6 +37,9 @@ module tpe_compute
 );
   localparam int unsigned PosW = LocalAddrW + 2;  // signed positions
 
+  logic is_alu_q, fetch_q;
+  logic [LocalAddrW-1:0] operand_addr_q;
+  logic operand_is_nibbles_q;
   logic busy_q, swap_q, accumulate_q, push_prev_q, push_next_q, nibbles_q;
   logic [LocalAddrW-1:0] row_addr_q, x_step_q, y_step_bytes_q, width_q;
   logic signed [PosW-1:0] x_first_q, x_q, y_q;
@@ -53,12 +62,17 @@ module tpe_compute
   assign is_any_valid = is_row_valid && low < high;
 
   logic [LocalAddrW-1:0] addr;
-  logic step, is_x_end, last;
+  logic step, is_x_end, last, fetch;
+  localparam logic [LocalAddrW-1:0] WideLast = LocalAddrW'(Cols - 1);
+  localparam logic [LocalAddrW-1:0] NarrowLast = LocalAddrW'((Cols + 1) / 2 - 1);
   assign addr = row_addr_q + LocalAddrW'(x_q);
-  assign read_valid_o = busy_q && is_any_valid;
-  assign read_first_o = addr + LocalAddrW'(low);
-  assign read_last_o = addr + LocalAddrW'(high) - 1'b1;
-  assign step = busy_q && (!is_any_valid || read_ready_i);
+  assign read_valid_o = busy_q && (fetch_q || is_any_valid);
+  assign read_first_o = fetch_q ? operand_addr_q : addr + LocalAddrW'(low);
+  assign read_last_o = fetch_q ? operand_addr_q + (operand_is_nibbles_q ? NarrowLast : WideLast)
+      : addr + LocalAddrW'(high) - 1'b1;
+  assign fetch = busy_q && fetch_q && read_ready_i;
+  assign step = busy_q && !fetch_q && (!is_any_valid || read_ready_i);
+  assign is_alu_o = is_alu_q;
   assign is_x_end = x_left_q == CountW'(1);
   assign last = step && is_x_end && y_left_q == CountW'(1);
   assign ready_o = !busy_q || last;
@@ -74,6 +88,10 @@ module tpe_compute
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
+      is_alu_q <= 1'b0;
+      fetch_q <= 1'b0;
+      operand_addr_q <= '0;
+      operand_is_nibbles_q <= 1'b0;
       busy_q <= 1'b0;
       swap_q <= 1'b0;
       accumulate_q <= 1'b0;
@@ -96,8 +114,12 @@ module tpe_compute
       destination_q <= '0;
       padding_q <= '0;
     end else if (issue_i) begin
+      is_alu_q <= is_alu_i;
+      fetch_q <= is_alu_i && is_vector_i;
+      operand_addr_q <= operand_addr_i;
+      operand_is_nibbles_q <= operand_is_nibbles_i;
       busy_q <= 1'b1;
-      swap_q <= insn_i.swap;
+      swap_q <= !is_alu_i && insn_i.swap;
       accumulate_q <= insn_i.accumulate;
       push_prev_q <= insn_i.push_prev;
       push_next_q <= insn_i.push_next;
@@ -117,6 +139,8 @@ module tpe_compute
       rows_q <= insn_i.rows;
       destination_q <= insn_i.destination;
       padding_q <= walk_i.padding;
+    end else if (fetch) begin
+      fetch_q <= 1'b0;
     end else if (step) begin
       busy_q <= !last;
       swap_q <= 1'b0;
@@ -135,42 +159,48 @@ module tpe_compute
   end
 
   // One cycle for the scratchpad, one to align and pad.
-  logic valid_1_q, swap_1_q, swap_2_q, nibbles_1_q, row_valid_1_q;
+  logic valid_1_q, fetch_1_q, fetch_2_q, swap_1_q, swap_2_q, nibbles_1_q, row_valid_1_q;
   logic signed [PosW-1:0] low_1_q, high_1_q;
   logic [LaneCountW-1:0] rows_1_q;
   logic [7:0] padding_1_q;
   logic [$clog2(2*WordBytes)-1:0] offset_1_q;
-  logic [Rows-1:0][ElemW-1:0] aligned, padded, input_2_q;
-  tpe_align #(.Lanes(Rows), .WordBytes(WordBytes), .ElemW(ElemW)) u_align (
+  logic [Lanes-1:0][ElemW-1:0] aligned, padded, lanes_2_q;
+  tpe_align #(.Lanes(Lanes), .WordBytes(WordBytes), .ElemW(ElemW)) u_align (
     .line_i(read_data_i), .offset_i(offset_1_q), .is_nibbles_i(nibbles_1_q), .lanes_o(aligned)
   );
-  for (genvar i = 0; i < Rows; i++) begin : gen_pad
+  for (genvar i = 0; i < Lanes; i++) begin : gen_pad
     logic signed [PosW-1:0] at;
     assign at = $signed(nibbles_1_q ? PosW'(i / 2) : PosW'(i));
-    assign padded[i] = !valid_1_q || LaneCountW'(i) >= rows_1_q ? '0
+    assign padded[i] = fetch_1_q ? aligned[i]
+        : !valid_1_q || LaneCountW'(i) >= rows_1_q ? '0
         : row_valid_1_q && at >= low_1_q && at < high_1_q ? aligned[i] : padding_1_q;
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       valid_1_q <= 1'b0;
+      fetch_1_q <= 1'b0;
+      fetch_2_q <= 1'b0;
       swap_1_q <= 1'b0;
       swap_2_q <= 1'b0;
     end else begin
       valid_1_q <= step;
+      fetch_1_q <= fetch;
+      fetch_2_q <= fetch_1_q;
       swap_1_q <= first_o;
       swap_2_q <= swap_1_q;
     end
   end
   always_ff @(posedge clk_i) begin
-    nibbles_1_q <= nibbles_q;
+    nibbles_1_q <= fetch ? operand_is_nibbles_q : nibbles_q;
     row_valid_1_q <= is_row_valid;
     low_1_q <= low;
     high_1_q <= high;
     rows_1_q <= rows_q;
     padding_1_q <= padding_q;
-    offset_1_q <= addr[$clog2(2*WordBytes)-1:0];
-    input_2_q <= padded;
+    offset_1_q <= fetch ? operand_addr_q[$clog2(2*WordBytes)-1:0] : addr[$clog2(2*WordBytes)-1:0];
+    lanes_2_q <= padded;
   end
   assign swap_o = swap_2_q;
-  assign input_o = input_2_q;
+  assign operand_valid_o = fetch_2_q;
+  assign lanes_o = lanes_2_q;
 endmodule

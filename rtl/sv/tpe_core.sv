@@ -127,7 +127,7 @@ module tpe_core
     .read_data_o(read_data)
   );
 
-  logic sum_valid, sum_accumulate, acc_read, acc_ready, unused_acc_write;
+  logic sum_valid, sum_accumulate, sum_is_maximum, acc_read, acc_ready, unused_acc_write;
   logic [AccAddrW-1:0] sum_addr, acc_addr;
   logic [Cols-1:0][AccW-1:0] sum, acc_data;
   tpe_execute u_execute (
@@ -135,12 +135,14 @@ module tpe_core
     .done_push_prev_o(execute_push_prev), .done_push_next_o(execute_push_next), .idle_o(unit_idle[1]),
     .read_valid_o(read_valid), .read_first_o(read_first), .read_last_o(read_last), .read_ready_i(read_ready),
     .read_data_i(read_data),
-    .sum_valid_o(sum_valid), .sum_accumulate_o(sum_accumulate), .sum_addr_o(sum_addr), .sum_o(sum),
+    .sum_valid_o(sum_valid), .sum_accumulate_o(sum_accumulate), .sum_is_maximum_o(sum_is_maximum),
+    .sum_addr_o(sum_addr), .sum_o(sum),
     .preload_done_o(preload_done), .compute_done_o(compute_done)
   );
   tpe_accumulator u_accumulator (
     .clk_i, .rst_ni,
     .sum_valid_i(sum_valid), .sum_accumulate_i(sum_accumulate), .sum_addr_i(sum_addr), .sum_i(sum),
+    .is_maximum_i(sum_is_maximum),
     .write_valid_o(unused_acc_write),
     .read_valid_i(acc_read), .read_addr_i(acc_addr), .read_ready_o(acc_ready), .read_data_o(acc_data)
   );

@@ -1,4 +1,5 @@
-// Execute unit: preloads weights and streams inputs through the PE array into the accumulators.
+// Execute unit: preloads weights and streams inputs through the PE array, or through the vector unit, into the
+// accumulators.
 module tpe_execute
   import tpe_pkg::*;
 (
@@ -20,6 +21,7 @@ module tpe_execute
   // Accumulators.
   output logic                        sum_valid_o,
   output logic                        sum_accumulate_o,
+  output logic                        sum_is_maximum_o,  // one cycle later, with the sums
   output logic [AccAddrW-1:0]         sum_addr_o,
   output logic [Cols-1:0][AccW-1:0]   sum_o,
   output logic                        preload_done_o,
@@ -35,19 +37,25 @@ module tpe_execute
   assign {header, unused_rest} = insn_i;
   assign preload_insn = insn_i;
   assign compute_insn = insn_i;
-  logic is_preload, is_compute;
+  alu_t alu_insn;
+  logic is_preload, is_compute, is_alu;
+  assign alu_insn = insn_i;
+  assign is_alu = header.opcode == OpAlu;
   assign is_preload = header.opcode == OpPreload;
   assign is_compute = header.opcode == OpCompute;
 
   cfg_tile_t tile_q;
   cfg_walk_t walk_q;
+  cfg_alu_t alu_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       tile_q <= '0;
       walk_q <= '0;
+      alu_q <= '0;
     end else if (issue_i) begin
       if (header.opcode == OpCfgTile) tile_q <= insn_i;
       if (header.opcode == OpCfgWalk) walk_q <= insn_i;
+      if (header.opcode == OpCfgAlu) alu_q <= insn_i;
     end
   end
 
@@ -59,10 +67,12 @@ module tpe_execute
   assign is_shadow_complete = complete_q || preload_last;
   assign is_shadow_free = !reserved_q;
   assign preload_issue = issue_i && is_preload;
-  assign compute_issue = issue_i && is_compute;
-  assign swap_issue = compute_issue && compute_insn.swap;
+  assign compute_issue = issue_i && (is_compute || is_alu);
+  assign swap_issue = issue_i && is_compute && compute_insn.swap;
   assign ready_o = is_preload ? preload_ready && is_shadow_free
       : is_compute ? compute_ready && (!compute_insn.swap || is_shadow_complete)
+      // Vectors overtake what is in the array, which must be empty.
+      : is_alu ? compute_idle && tag_valid_q == '0 && !alu_1_q
       : 1'b1;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -91,15 +101,17 @@ module tpe_execute
 
   logic step, last, accumulate, push_next, swap;
   logic [AccAddrW-1:0] destination;
-  logic [Rows-1:0][ElemW-1:0] value;
+  logic [Lanes-1:0][ElemW-1:0] value;
+  logic operand_valid, step_is_alu;
   tpe_compute u_compute (
     .clk_i, .rst_ni,
-    .insn_i(compute_insn), .tile_i(tile_q), .walk_i(walk_q), .issue_i(compute_issue), .ready_o(compute_ready),
+    .insn_i(compute_insn), .is_alu_i(is_alu), .is_vector_i(alu_insn.operand == AluOperandVector),
+    .operand_addr_i(alu_q.address), .operand_is_nibbles_i(walk_q.weight_bits == CfgWalkWeightBits4), .tile_i(tile_q), .walk_i(walk_q), .issue_i(compute_issue), .ready_o(compute_ready),
     .step_o(step), .first_o(compute_first), .swap_pending_o(swap_pending),
     .done_push_prev_o(done_push_prev_o[0]), .idle_o(compute_idle),
     .read_valid_o(read_valid_o[0]), .read_first_o(read_first_o[0]), .read_last_o(read_last_o[0]),
     .read_ready_i(read_ready_i[0]), .read_data_i(read_data_i[0]),
-    .swap_o(swap), .input_o(value),
+    .swap_o(swap), .operand_valid_o(operand_valid), .lanes_o(value), .is_alu_o(step_is_alu),
     .last_o(last), .accumulate_o(accumulate), .push_next_o(push_next), .destination_o(destination)
   );
 
@@ -128,7 +140,10 @@ module tpe_execute
     .clk_i, .input_i(array_input), .swap_i(array_swap), .weight_i(array_weight),
     .weight_valid_i(array_weight_valid), .weight_row_i(array_weight_row), .sum_o(array_sum)
   );
-  tpe_skew #(.Lanes(Cols), .Width(AccW), .Reverse(1'b1)) u_skew_sum (.clk_i, .lanes_i(array_sum), .lanes_o(sum_o));
+  logic [Cols-1:0][AccW-1:0] aligned_sum;
+  tpe_skew #(.Lanes(Cols), .Width(AccW), .Reverse(1'b1)) u_skew_sum (
+    .clk_i, .lanes_i(array_sum), .lanes_o(aligned_sum)
+  );
 
   // What the sums are for, in step with them.
   typedef struct packed {
@@ -139,30 +154,73 @@ module tpe_execute
   } tag_t;
   logic [SumLatency-1:0] tag_valid_q;
   tag_t [SumLatency-1:0] tag_q;
+  tag_t step_tag;
+  assign step_tag = {accumulate, push_next, last, destination};
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) tag_valid_q <= '0;
-    else tag_valid_q <= {tag_valid_q[SumLatency-2:0], step};
+    else tag_valid_q <= {tag_valid_q[SumLatency-2:0], step && !step_is_alu};
   end
   always_ff @(posedge clk_i) begin
-    tag_q[0] <= {accumulate, push_next, last, destination};
+    tag_q[0] <= step_tag;
     for (int unsigned k = 1; k < SumLatency; k++) tag_q[k] <= tag_q[k-1];
   end
+
+  // Vector unit: one multiplier per lane, two cycles behind the step.
+  logic alu_1_q, alu_2_q, alu_3_q, is_vector_q, is_maximum_q, is_maximum_3_q;
+  logic signed [15:0] scalar_q;
+  logic [Cols-1:0][ElemW-1:0] operand_q;
+  logic [Cols-1:0][AccW-1:0] product_q;
+  tag_t alu_tag_1_q, alu_tag_2_q, tag;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {alu_1_q, alu_2_q, alu_3_q} <= '0;
+      is_vector_q <= 1'b0;
+      is_maximum_q <= 1'b0;
+      scalar_q <= '0;
+    end else begin
+      alu_1_q <= step && step_is_alu;
+      alu_2_q <= alu_1_q;
+      alu_3_q <= alu_2_q;
+      if (issue_i && is_alu) begin
+        is_vector_q <= alu_insn.operand == AluOperandVector;
+        is_maximum_q <= alu_insn.operation == AluOperationMaximum;
+        scalar_q <= alu_q.scalar;
+      end
+    end
+  end
+  for (genvar c = 0; c < Cols; c++) begin : gen_lane
+    logic signed [15:0] operand;
+    assign operand = is_vector_q ? 16'($signed(operand_q[c])) : scalar_q;
+    always_ff @(posedge clk_i) begin
+      if (operand_valid) operand_q[c] <= value[c];
+      product_q[c] <= AccW'($signed(value[c]) * operand);
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    alu_tag_1_q <= step_tag;
+    alu_tag_2_q <= alu_tag_1_q;
+    is_maximum_3_q <= is_maximum_q;
+  end
+  assign sum_o = alu_3_q ? product_q : aligned_sum;
+  assign sum_is_maximum_o = alu_3_q && is_maximum_3_q;
+
   logic end_q, push_q;
-  assign sum_valid_o = tag_valid_q[SumLatency-1];
-  assign sum_accumulate_o = tag_q[SumLatency-1].accumulate;
-  assign sum_addr_o = tag_q[SumLatency-1].addr;
+  assign tag = alu_2_q ? alu_tag_2_q : tag_q[SumLatency-1];
+  assign sum_valid_o = alu_2_q || tag_valid_q[SumLatency-1];
+  assign sum_accumulate_o = tag.accumulate;
+  assign sum_addr_o = tag.addr;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       end_q <= 1'b0;
       push_q <= 1'b0;
     end else begin
-      end_q <= sum_valid_o && tag_q[SumLatency-1].last;
-      push_q <= sum_valid_o && tag_q[SumLatency-1].push;
+      end_q <= sum_valid_o && tag.last;
+      push_q <= sum_valid_o && tag.push;
     end
   end
   assign done_push_next_o[0] = push_q;
   assign preload_done_o = preload_last;
   assign compute_done_o = end_q;
-  assign sums_idle = tag_valid_q == '0 && !end_q;
+  assign sums_idle = tag_valid_q == '0 && !alu_1_q && !alu_2_q && !end_q;
   assign idle_o = preload_idle && compute_idle && sums_idle;
 endmodule

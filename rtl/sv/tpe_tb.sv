@@ -59,7 +59,8 @@ module tpe_tb
   logic [3:0] starts;
   logic [3:0][IndexW-1:0] start_index;
   assign starts = {issue[2] && is_unit_op(u_core.head[2][InsnW-1 -: OpcodeW]),
-                   issue[1] && u_core.head[1][InsnW-1 -: OpcodeW] == OpCompute,
+                   issue[1] && (u_core.head[1][InsnW-1 -: OpcodeW] == OpCompute
+                                || u_core.head[1][InsnW-1 -: OpcodeW] == OpAlu),
                    issue[1] && u_core.head[1][InsnW-1 -: OpcodeW] == OpPreload,
                    issue[0] && is_unit_op(u_core.head[0][InsnW-1 -: OpcodeW])};
   assign start_index = {issue_index[2], issue_index[1], issue_index[1], issue_index[0]};
@@ -75,6 +76,10 @@ module tpe_tb
           trace_mem[2 * 32'(issue_index[q])] <= 32'(cycles);
           trace_mem[2 * 32'(issue_index[q]) + 1] <= 32'(cycles);
         end
+      end
+      if (run && u_core.fetch_valid && u_core.is_fence && u_core.fetch_ready) begin
+        trace_mem[2 * 32'(u_core.fetch_index)] <= 32'(cycles);
+        trace_mem[2 * 32'(u_core.fetch_index) + 1] <= 32'(cycles);
       end
       for (int unsigned u = 0; u < 4; u++) begin
         if (starts[u]) begin

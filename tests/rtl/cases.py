@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,17 @@ from tileloom.compiler import (
     ConvLayout,
     ConvShape,
     ProgramBuilder,
+    VectorKernel,
+    addition_taps,
     gemm_shape,
     layout_of,
+    place_channel_weights,
     place_input,
     place_parameters,
     place_weights,
     take_output,
+    vector_layout,
+    window_taps,
 )
 from tileloom.models import FunctionalSimulator, replay
 from tileloom.rtl import Job, RtlResult, run_programs
@@ -139,6 +145,79 @@ def random_case(rng: Random, array: PeArray, shape: ConvShape | None = None) -> 
     )
 
 
+def random_vector_case(rng: Random, array: PeArray) -> Case:
+    """A depthwise convolution, a pooling or a residual addition with random data."""
+    kind = rng.choice(("depthwise", "maximum", "average", "addition"))
+    shape = _random_window(rng, is_pixelwise=kind == "addition")
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    if kind == "addition":
+        taps = addition_taps(rng.randint(-2000, 20000), rng.randint(1, 9000))
+    else:
+        taps = window_taps(shape, has_weights=kind == "depthwise")
+    padding = {"depthwise": rng.choice((0, 5)), "maximum": -128}.get(kind, 0)
+    layout = vector_layout(array, shape, taps)
+    builder = ProgramBuilder(array)
+    operation: Literal["add", "maximum"] = "maximum" if kind == "maximum" else "add"
+    VectorKernel(builder, shape, layout, taps, operation, padding=padding).emit()
+    memory = np.zeros(-(-layout.end // array.bus_bytes) * array.bus_bytes, dtype=np.uint8)
+    size = (shape.height, shape.width, shape.channels)
+    inputs = [numbers.integers(-128, 128, size).astype(np.int8) for _ in range(1 + max(tap.source for tap in taps))]
+    for source, values in enumerate(inputs):
+        place_input(memory, shape, layout, values, source)
+    weights = numbers.integers(-128, 128, (len(taps), shape.channels)).astype(np.int8)
+    if kind == "depthwise":
+        place_channel_weights(memory, array, shape, layout, weights)
+    is_exact = kind == "maximum"
+    bias = np.zeros(shape.outputs, np.int64) if is_exact else numbers.integers(-5000, 5000, shape.outputs)
+    multiplier = np.ones(shape.outputs, np.int64) if is_exact else numbers.integers(1 << 29, 1 << 31, shape.outputs)
+    shift = np.zeros(shape.outputs, np.int64) if is_exact else numbers.integers(36, 43, shape.outputs)
+    place_parameters(memory, array, shape, layout, bias, multiplier, shift)
+    expected = np.zeros((shape.output_height, shape.output_width, shape.outputs), dtype=np.int8)
+    for y, x, channel in np.ndindex(*expected.shape):
+        products: list[int] = []
+        for idx, tap in enumerate(taps):
+            at_y = y * shape.stride - shape.pad_top + tap.y
+            at_x = x * shape.stride - shape.pad_left + tap.x
+            is_inside = 0 <= at_y < shape.height and 0 <= at_x < shape.width
+            value = int(inputs[tap.source][at_y, at_x, channel]) if is_inside else padding
+            products.append(value * (int(weights[idx, channel]) if tap.scalar is None else tap.scalar))
+        total = max(products) if kind == "maximum" else sum(products)
+        scaled = exactly(total + int(bias[channel]), int(multiplier[channel]), int(shift[channel]), array.rounding)
+        expected[y, x, channel] = min(127, max(-128, scaled))
+    return Case(
+        shape=shape,
+        layout=layout,
+        program=builder.finish(),
+        memory=memory,
+        expected=expected,
+        latency_cycles=rng.choice((1, 20, 100)),
+        cycles_per_beat=rng.choice((1, 4)),
+    )
+
+
+def _random_window(rng: Random, *, is_pixelwise: bool) -> ConvShape:
+    while True:
+        size, stride = (1, 1) if is_pixelwise else (rng.choice((1, 2, 3)), rng.choice((1, 2)))
+        height, width, pad = rng.randint(1, 15), rng.randint(1, 15), 0 if is_pixelwise else rng.randint(0, size // 2)
+        output_height, output_width = (height + 2 * pad - size) // stride + 1, (width + 2 * pad - size) // stride + 1
+        if output_height >= 1 and output_width >= 1:
+            break
+    channels = rng.choice((1, 4, 8, 19, 33))
+    return ConvShape(
+        height=height,
+        width=width,
+        channels=channels,
+        outputs=channels,
+        kernel_height=size,
+        kernel_width=size,
+        stride=stride,
+        pad_top=pad,
+        pad_left=pad,
+        output_height=output_height,
+        output_width=output_width,
+    )
+
+
 def convolved(shape: ConvShape, inputs: Int8, weights: Int8, padding: int) -> npt.NDArray[np.int64]:
     """The sums of a convolution, [output_height, output_width, outputs]."""
     sums = np.zeros((shape.output_height, shape.output_width, shape.outputs), dtype=np.int64)
@@ -167,14 +246,22 @@ def exactly(value: int, multiplier: int, shift: int, rounding: str) -> int:
 
 def assert_agree(array: PeArray, cases: Sequence[Case]) -> list[RtlResult]:
     """RTL, functional simulator, event replay and reference agree on every byte and every cycle."""
-    results = run_programs(array, [case.job() for case in cases])
+    results = assert_same(array, [case.job() for case in cases])
     for case, result in zip(cases, results, strict=True):
-        memory = FunctionalSimulator(array).run(case.program, case.memory)
-        output = take_output(memory, case.shape, case.layout)
-        assert (output == case.expected).all(), f"functional simulator against the reference: {case.shape}"
-        assert (result.memory == memory).all(), f"RTL against the functional simulator: {case.shape}"
-        found = replay(array, case.program, latency_cycles=case.latency_cycles, cycles_per_beat=case.cycles_per_beat)
-        assert found.cycles == result.cycles, f"replay {found.cycles}, RTL {result.cycles} cycles: {case.shape}"
-        assert (found.issue_cycles == result.issue_cycles).all(), f"issue cycles: {case.shape}"
-        assert (found.end_cycles == result.end_cycles).all(), f"end cycles: {case.shape}"
+        output = take_output(result.memory, case.shape, case.layout)
+        assert (output == case.expected).all(), f"RTL against the reference: {case.shape}"
+    return results
+
+
+def assert_same(array: PeArray, jobs: Sequence[Job]) -> list[RtlResult]:
+    """RTL and functional simulator agree on main memory, RTL and event replay on every cycle."""
+    results = run_programs(array, jobs)
+    for idx, (job, result) in enumerate(zip(jobs, results, strict=True)):
+        memory = FunctionalSimulator(array).run(job.program, job.memory)
+        assert (result.memory == memory).all(), f"job {idx}: RTL against the functional simulator"
+        found = replay(array, job.program, latency_cycles=job.latency_cycles, cycles_per_beat=job.cycles_per_beat)
+        assert found.cycles == result.cycles, f"job {idx}: replay {found.cycles}, RTL {result.cycles} cycles"
+        is_wrong = (found.issue_cycles != result.issue_cycles) | (found.end_cycles != result.end_cycles)
+        wrong = np.flatnonzero(is_wrong).tolist()
+        assert not wrong, f"job {idx}: cycles of instructions {wrong}"
     return results

@@ -11,7 +11,8 @@ import pytest
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
-from .cases import array_of, assert_agree, random_case
+from .cases import array_of, assert_agree, assert_same, random_case, random_vector_case
+from .programs import RandomProgram
 
 pytestmark = pytest.mark.rtl
 
@@ -55,6 +56,29 @@ def test_many_random_kernels_agree(sizes: Sizes, overrides: Mapping[str, object]
     array = array_of(*sizes, overrides)
     rng = Random(f"many {sizes}")
     assert_agree(array, [random_case(rng, array) for _ in range(num)])
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (4, 16, 4), (16, 4, 4)], ids=str)
+def test_random_vector_kernels_agree(sizes: Sizes) -> None:
+    array = array_of(*sizes)
+    rng = Random(f"vector {sizes}")
+    assert_agree(array, [random_vector_case(rng, array) for _ in range(12)])
+
+
+@pytest.mark.parametrize(("sizes", "overrides", "num"), ARRAYS, ids=str)
+def test_random_programs_agree(sizes: Sizes, overrides: Mapping[str, object], num: int) -> None:
+    """Every instruction in odd places: unaligned vectors, elements of 4 bits, stores to the scratchpad, fences."""
+    array = array_of(*sizes, overrides)
+    rng = Random(f"programs {sizes}")
+    assert_same(array, [RandomProgram(array, rng).job() for _ in range(num)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "overrides", "num"), LATER, ids=str)
+def test_many_random_programs_agree(sizes: Sizes, overrides: Mapping[str, object], num: int) -> None:
+    array = array_of(*sizes, overrides)
+    rng = Random(f"many programs {sizes}")
+    assert_same(array, [RandomProgram(array, rng).job() for _ in range(2 * num)])
 
 
 def test_jitter_changes_no_output() -> None:
