@@ -22,6 +22,7 @@ from .infeasible import Infeasible
 from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
 from .isa.parameters import OUT_DEPTH, PeArray, Rounding, pe_array
+from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
@@ -159,6 +160,7 @@ __all__ = [
     "field_names",
     "find",
     "is_notation",
+    "isa_markdown",
     "list_presets",
     "load_arch",
     "load_description",

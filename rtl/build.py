@@ -14,7 +14,23 @@ from .package import package
 from .sources import SV_DIR, sources
 from .toolchain import cache_dir, environment
 
-FLAGS = ("--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "-CFLAGS", "-O2")
+FLAGS = (
+    "--cc",
+    "--exe",
+    "--vpi",
+    "--prefix",
+    "Vtop",
+    "--unroll-count",
+    "4",
+    "-Wno-fatal",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "-CFLAGS",
+    "-O2",
+)
 TOP = "tpe_tb"
 PUBLIC = (
     "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",

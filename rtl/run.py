@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -88,7 +89,9 @@ def run_programs(array: PeArray, jobs: Sequence[Job]) -> list[RtlResult]:
         (folder / "jobs.json").write_text(json.dumps(entries), encoding="utf-8")
         env = {
             **environment(),
-            "COCOTB_TEST_MODULES": "tileloom.rtl.bench",
+            # By itself: what the rest of the package imports would take longer than most programs.
+            "COCOTB_TEST_MODULES": "tpe_programs",
+            "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "bench"), *sys.path)),
             "COCOTB_TOPLEVEL": "tpe_tb",
             "TOPLEVEL_LANG": "verilog",
             "COCOTB_LOG_LEVEL": "WARNING",
