@@ -19,9 +19,10 @@ from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
+from .isa.checker import ProgramFault, check_program, require_valid_program
 from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
-from .isa.parameters import OUT_DEPTH, PeArray, Rounding, pe_array
+from .isa.parameters import INDEX_BITS, OUT_DEPTH, TOKEN_BITS, PeArray, Rounding, pe_array
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
@@ -77,7 +78,9 @@ from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, Ya
 __all__ = [
     "ANY_OP",
     "DATATYPE_BITS",
+    "INDEX_BITS",
     "OUT_DEPTH",
+    "TOKEN_BITS",
     "Arch",
     "ArchError",
     "Axis",
@@ -118,6 +121,7 @@ __all__ = [
     "PeArray",
     "Place",
     "Ports",
+    "ProgramFault",
     "Rack",
     "Rounding",
     "RtlError",
@@ -146,6 +150,7 @@ __all__ = [
     "assemble",
     "ceil_div",
     "check_mapping",
+    "check_program",
     "decode",
     "disassemble",
     "dump_arch",
@@ -175,6 +180,7 @@ __all__ = [
     "read_yaml",
     "reference_markdown",
     "require_legal",
+    "require_valid_program",
     "spec_from_tree",
     "system_from_tree",
     "system_json_schema",
