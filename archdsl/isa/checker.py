@@ -79,9 +79,7 @@ def check_program(program: Sequence[Instruction], array: PeArray, memory_bytes: 
     faults += [(idx, message) for idx, instruction in known.items() for message in bit_faults(instruction)]
     faults += [*_weight_faults(known), *_end_faults(program)]
     if not faults:
-        faults += _token_faults(program, array)
-    if not faults:
-        faults += _data_faults(program, touched, array)
+        faults += _run_faults(program, touched, array)
     names = [*(instruction.name for instruction in program), "end"]
     return tuple(
         ProgramFault(index=idx, instruction=names[idx], message=message)
@@ -149,20 +147,19 @@ def _end_faults(program: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
         )
 
 
-def _token_faults(program: Sequence[Instruction], array: PeArray) -> Iterator[tuple[int, str]]:
-    found = issue(program, array.queue_depth)
-    if found.blocked:
-        yield from blocked_faults(program, found)
-    else:
-        yield from overflow_faults(program, array.queue_depth)
-
-
-def _data_faults(
+def _run_faults(
     program: Sequence[Instruction], touched: Sequence[tuple[Access, ...]], array: PeArray
 ) -> Iterator[tuple[int, str]]:
-    # NumPy, which these need, takes longer to import than all else of this package.
+    """What goes wrong between instructions that are right by themselves."""
+    # NumPy, which hazards need, takes longer to import than all else of this package.
     from .hazards import hazard_faults
     from .ordering import clocks
 
-    order = issue(program, array.queue_depth).order
-    yield from hazard_faults(program, touched, clocks(program, order, array), array)
+    found = issue(program, array.queue_depth)
+    if found.blocked:
+        yield from blocked_faults(program, found)
+        return
+    overflows = list(overflow_faults(program, array.queue_depth))
+    yield from overflows
+    if not overflows:
+        yield from hazard_faults(program, touched, clocks(program, found.order, array), array)

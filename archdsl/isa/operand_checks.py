@@ -57,13 +57,12 @@ class OperandCheck:
     def step(self, instruction: Instruction) -> tuple[tuple[str, ...], tuple[Access, ...]]:
         """The faults of the next instruction, and what it touches if it has none."""
         faults = tuple(self._faults(instruction))
-        if faults:
-            return faults, ()
-        touched = accesses(instruction, self.config, self.array)
         if instruction.name in _CONFIG_FIELD:
+            # Also a faulty one, so that the fault is not reported again of all that follow it.
             self._configured.add(instruction.name)
-            self.config = replace(self.config, **{_CONFIG_FIELD[instruction.name]: instruction})
-        return (), touched
+            if not any(operand_faults(instruction)):
+                self.config = replace(self.config, **{_CONFIG_FIELD[instruction.name]: instruction})
+        return faults, () if faults else accesses(instruction, self.config, self.array)
 
     def _faults(self, instruction: Instruction) -> Iterator[str]:
         faults = list(operand_faults(instruction))
