@@ -19,9 +19,10 @@ from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
+from .isa.checker import ProgramFault, check_program, require_valid_program
 from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
-from .isa.parameters import OUT_DEPTH, PeArray, Rounding, pe_array
+from .isa.parameters import INDEX_BITS, OUT_DEPTH, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
@@ -78,7 +79,9 @@ from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, Ya
 __all__ = [
     "ANY_OP",
     "DATATYPE_BITS",
+    "INDEX_BITS",
     "OUT_DEPTH",
+    "TOKEN_BITS",
     "Arch",
     "ArchError",
     "Axis",
@@ -119,6 +122,7 @@ __all__ = [
     "PeArray",
     "Place",
     "Ports",
+    "ProgramFault",
     "Rack",
     "Rounding",
     "RtlError",
@@ -147,6 +151,7 @@ __all__ = [
     "assemble",
     "ceil_div",
     "check_mapping",
+    "check_program",
     "decode",
     "disassemble",
     "dump_arch",
@@ -177,6 +182,7 @@ __all__ = [
     "read_yaml",
     "reference_markdown",
     "require_legal",
+    "require_valid_program",
     "spec_from_tree",
     "system_from_tree",
     "system_json_schema",

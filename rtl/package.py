@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ..archdsl import OUT_DEPTH, InstructionField, InstructionKind, PeArray, tensor_pe_array_isa
-
-INDEX_BITS = 20
-TOKEN_BITS = 8
+from ..archdsl import (
+    INDEX_BITS,
+    OUT_DEPTH,
+    TOKEN_BITS,
+    InstructionField,
+    InstructionKind,
+    PeArray,
+    tensor_pe_array_isa,
+)
 
 
 def package(array: PeArray) -> str:

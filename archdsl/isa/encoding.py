@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CompileError
 from ..spec import nearest_hint
-from .definition import HEADER_DEPENDENCES, InstructionField, InstructionKind, tensor_pe_array_isa
+from .definition import HEADER_DEPENDENCES, InstructionKind, tensor_pe_array_isa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,11 @@ class Instruction:
     push_prev: bool = False
     push_next: bool = False
     issue_cycle: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the instruction set has its mnemonic."""
+        return self.name in tensor_pe_array_isa().by_name
 
     @property
     def kind(self) -> InstructionKind:
@@ -58,30 +63,41 @@ def encode(instruction: Instruction, where: str = "") -> int:
     """
     isa = tensor_pe_array_isa()
     kind = isa.by_name.get(instruction.name)
-    if kind is None:
-        raise CompileError(
-            f"{where}unknown instruction '{instruction.name}'{nearest_hint(instruction.name, isa.by_name)}"
-        )
-    known = [f.name for f in kind.fields]
-    for name in instruction.operands:
-        if name not in known:
-            raise CompileError(f"{where}{kind.name}: unknown operand '{name}'{nearest_hint(name, known)}")
-    values = {
-        "opcode": kind.opcode,
-        **{bit: int(getattr(instruction, bit)) for bit in HEADER_DEPENDENCES},
-        "issue_cycle": instruction.issue_cycle,
-        **instruction.operands,
-    }
+    for fault in operand_faults(instruction):
+        raise CompileError(f"{where}{fault}" if kind is None else f"{where}{kind.name}: {fault}")
+    assert kind is not None
+    values = _values(instruction, kind)
     word = 0
     for spec, low in isa.layout(kind):
-        word |= _checked(spec, values.get(spec.name, 0), f"{where}{kind.name}") << low
+        word |= (values.get(spec.name, 0) & ((1 << spec.bits) - 1)) << low
     return word
 
 
-def _checked(spec: InstructionField, value: int, where: str) -> int:
-    if not spec.least <= value <= spec.most:
-        raise CompileError(f"{where}: {spec.name} is {value}; it must be from {spec.least} to {spec.most}")
-    return value & ((1 << spec.bits) - 1)
+def operand_faults(instruction: Instruction) -> Iterator[str]:
+    """Everything for which an instruction has no bits: an unknown mnemonic or operand, a value beyond its field."""
+    isa = tensor_pe_array_isa()
+    kind = isa.by_name.get(instruction.name)
+    if kind is None:
+        yield f"unknown instruction '{instruction.name}'{nearest_hint(instruction.name, isa.by_name)}"
+        return
+    known = [spec.name for spec in kind.fields]
+    for name in instruction.operands:
+        if name not in known:
+            yield f"unknown operand '{name}'{nearest_hint(name, known)}"
+    values = _values(instruction, kind)
+    for spec in (*isa.header, *kind.fields):
+        value = values.get(spec.name, 0)
+        if not spec.least <= value <= spec.most:
+            yield f"{spec.name} is {value}; it must be from {spec.least} to {spec.most}"
+
+
+def _values(instruction: Instruction, kind: InstructionKind) -> dict[str, int]:
+    return {
+        **instruction.operands,
+        "opcode": kind.opcode,
+        **{bit: int(getattr(instruction, bit)) for bit in HEADER_DEPENDENCES},
+        "issue_cycle": instruction.issue_cycle,
+    }
 
 
 def decode(word: int, where: str = "") -> Instruction:

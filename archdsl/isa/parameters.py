@@ -14,6 +14,10 @@ from ..workload import TensorRole
 Rounding = Literal["half_to_even", "half_away"]
 OUT_DEPTH = 8
 """Vectors that post-processing may have under way: more than its pipeline is long, so that it never waits."""
+TOKEN_BITS = 8
+"""Width of the counters of tokens."""
+INDEX_BITS = 20
+"""Width of the program counter."""
 PARAMETER_BYTES = 9
 """Channel parameters of one column: bias (4), multiplier (4), shift (1)."""
 

@@ -354,8 +354,9 @@ class ConvKernel:
         bus_bytes, row_beats = self.array.bus_bytes, self.layout.input_row_bytes // self.array.bus_bytes
         if self.shape.width > 1:
             return 0, row_beats if step.tap_idx == 0 else 0
-        ends = [ceil_div(tap.x + tap.count, bus_bytes) for tap in self.taps]
-        return ends[step.tap_idx - 1] if step.tap_idx else 0, ends[step.tap_idx]
+        # A window wider than the input reaches beyond its rows, and one of several rows comes back to their beginning.
+        ends = [min(row_beats, ceil_div(tap.x + tap.count, bus_bytes)) for tap in self.taps[: step.tap_idx + 1]]
+        return max(ends[:-1], default=0), max(ends)
 
     def _rows(self, address: int, stride: int, local: int, rows: int, beats: int, after: int) -> int:
         self.builder.configure(

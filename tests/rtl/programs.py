@@ -248,7 +248,8 @@ class RandomProgram:
             "slot": rng.randrange(array.parameter_slots),
             "format": format_idx,
         }
-        config = {"zero_point": rng.randint(-5, 5), "low": rng.choice((-128, 0)), "high": rng.choice((127, 6))}
+        least, most = (-8, 7) if format_idx == 1 else (-128, 127)
+        config = {"zero_point": rng.randint(-5, 5), "low": rng.choice((least, 0)), "high": rng.choice((most, 6))}
         free = [region for region in self.regions if region.is_filled and region.read and region.released]
         num_bytes = x_count * y_count * step
         if format_idx == 0 and free and rng.random() < 0.4 and array.word_bytes % array.cols == 0:
