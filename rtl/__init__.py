@@ -2,8 +2,13 @@
 
 from .build import Simulator, build, lint
 from .package import package
+from .properties import PROPERTY_SETS
+from .prove import Case, Counterexample, Proof, formal_environment, prove
 from .run import Job, RtlResult, run_programs
 from .sources import sources
 from .toolchain import verilator_root
 
-__all__ = ["Job", "RtlResult", "Simulator", "build", "lint", "package", "run_programs", "sources", "verilator_root"]
+__all__ = [
+    "PROPERTY_SETS", "Case", "Counterexample", "Job", "Proof", "RtlResult", "Simulator", "build", "formal_environment",
+    "lint", "package", "prove", "run_programs", "sources", "verilator_root",
+]  # fmt: skip

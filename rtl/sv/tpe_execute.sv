@@ -59,13 +59,9 @@ module tpe_execute
     end
   end
 
-  // Shadow weights: reserved from the issue of their preload, complete at its end, free again once in use.
-  logic reserved_q, complete_q;
   logic preload_ready, preload_last, preload_idle, compute_ready, compute_first, compute_idle, swap_pending, sums_idle;
   logic preload_issue, compute_issue, swap_issue;
   logic unused_preload_step, is_shadow_complete, is_shadow_free;
-  assign is_shadow_complete = complete_q || preload_last;
-  assign is_shadow_free = !reserved_q;
   assign preload_issue = issue_i && is_preload;
   assign compute_issue = issue_i && (is_compute || is_alu);
   assign swap_issue = issue_i && is_compute && compute_insn.swap;
@@ -74,17 +70,10 @@ module tpe_execute
       // Vectors overtake what is in the array, which must be empty.
       : is_alu ? compute_idle && tag_valid_q == '0 && !alu_1_q
       : 1'b1;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      reserved_q <= 1'b0;
-      complete_q <= 1'b0;
-    end else begin
-      if (preload_issue) reserved_q <= 1'b1;
-      else if (swap_issue) reserved_q <= 1'b0;
-      if (swap_issue) complete_q <= 1'b0;
-      else if (preload_last) complete_q <= 1'b1;
-    end
-  end
+  tpe_shadow u_shadow (
+    .clk_i, .rst_ni, .preload_issue_i(preload_issue), .preload_last_i(preload_last), .swap_issue_i(swap_issue),
+    .is_free_o(is_shadow_free), .is_complete_o(is_shadow_complete)
+  );
 
   logic weight_valid;
   logic [RowW-1:0] weight_row;

@@ -54,24 +54,12 @@ module tpe_scratchpad
         ? (NumBanks'(1) << bank_of(read_first_i[i])) | (NumBanks'(1) << bank_of(read_last_i[i])) : '0;
   end
 
-  logic [NumBanks-1:0] taken_1, taken_2;
-  if (ScratchpadSinglePort) begin : gen_single_port
-    // Load, first read, second read, store.
-    assign read_ready_o[0] = (read_mask[0] & load_mask) == '0;
-    assign taken_1 = load_mask | (read_ready_o[0] ? read_mask[0] : '0);
-    assign read_ready_o[1] = (read_mask[1] & taken_1) == '0;
-    assign taken_2 = taken_1 | (read_ready_o[1] ? read_mask[1] : '0);
-    assign store_ready_o = (store_mask & taken_2) == '0;
-  end else begin : gen_dual_port
-    assign taken_1 = read_mask[0];
-    assign taken_2 = load_mask;
-    assign read_ready_o[0] = 1'b1;
-    assign read_ready_o[1] = (read_mask[1] & taken_1) == '0;
-    assign store_ready_o = (store_mask & taken_2) == '0;
-  end
-
-  logic [1:0] granted;
-  assign granted = read_valid_i & read_ready_o;
+  logic [1:0][NumBanks-1:0] read_grant;
+  logic [NumBanks-1:0] store_grant;
+  tpe_arbiter #(.NumBanks(NumBanks), .SinglePort(ScratchpadSinglePort)) u_arbiter (
+    .load_i(load_mask), .read_i(read_mask), .store_i(store_mask),
+    .read_ready_o, .store_ready_o, .read_grant_o(read_grant), .store_grant_o(store_grant)
+  );
 
   // Which bank each reader's words come from.
   logic [1:0][BankW-1:0] even_bank_q, odd_bank_q;
@@ -111,8 +99,8 @@ module tpe_scratchpad
     logic [WordW-1:0] write_data;
     logic [WordBytes-1:0] write_strobe;
 
-    assign is_load = load_valid_i && load_mask[b];
-    assign is_store = store_valid_i && store_ready_o && store_mask[b];
+    assign is_load = load_mask[b];
+    assign is_store = store_grant[b];
     assign write_is_odd = is_load ? is_odd(load_addr_i) : is_odd(store_addr_i);
     assign write_row = is_load ? row_of(load_addr_i) : row_of(store_addr_i);
     assign write_data = is_load ? load_word : store_data_i;
@@ -124,11 +112,11 @@ module tpe_scratchpad
       even_row = '0;
       odd_row = '0;
       for (int unsigned i = 0; i < 2; i++) begin
-        if (granted[i] && has_even[i] && bank_of(even_addr[i]) == BankW'(b)) begin
+        if (read_grant[i][b] && has_even[i] && bank_of(even_addr[i]) == BankW'(b)) begin
           even_read = 1'b1;
           even_row = row_of(even_addr[i]);
         end
-        if (granted[i] && has_odd[i] && bank_of(odd_addr[i]) == BankW'(b)) begin
+        if (read_grant[i][b] && has_odd[i] && bank_of(odd_addr[i]) == BankW'(b)) begin
           odd_read = 1'b1;
           odd_row = row_of(odd_addr[i]);
         end
