@@ -15,6 +15,7 @@ from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, m
 from .pe_array.builder import ProgramBuilder
 from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
 from .pe_array.images import place_input, place_parameters, place_weights, take_output
+from .pe_array.timing import kernel_timing
 
 __all__ = [
     "OBJECTIVES",
@@ -32,6 +33,7 @@ __all__ = [
     "generate_network",
     "group_key",
     "import_onnx",
+    "kernel_timing",
     "layout_of",
     "load_workload",
     "map_op",
