@@ -29,7 +29,8 @@ that of the last computation and that of the last store but one count."""
     DISPATCHED, LD_PUSHED, LD_ISSUED, LD_ISSUE, LOADS_ISSUED, LOADS_DONE, REQ_ROWS, REQ_BEATS, REQ_AT, REQ_MADE,
     REQ_DONE, BUS_FREE, IS_WRITE_TURN, EX_PUSHED, EX_ISSUE, ST_PUSHED, ST_STARTED, ST_DONE, ST_ISSUE, READ_OUT, VECTORS,
     VECTORS_LEFT, BEATS_LEFT, WRITE_AT, FREED, NUM_LOADS, WANTED, TAKEN, IS_INPUT_STRIDE, FREE_AT,
-) = range(30)  # fmt: skip
+    INPUT_STEPS,
+) = range(31)  # fmt: skip
 
 
 class Machine(NamedTuple):
@@ -179,22 +180,28 @@ def prepare_row(m: Machine, s: Ints) -> None:
 @compiled
 def serve_row(m: Machine, s: Ints) -> None:
     """The data of the next requested row; stores whose vectors are ready take turns with it, beat by beat."""
-    place = s[AT, REQ_DONE] & mask(s)
-    begin, left, last = s[ROW_FROM, place], s[ROW_BEATS, place], 0
-    while left > 0:
-        now = max(s[AT, BUS_FREE], begin)
+    done = s[AT, REQ_DONE]
+    while s[AT, REQ_DONE] == done:
+        now = max(s[AT, BUS_FREE], s[ROW_FROM, done & mask(s)])
         write = max(s[AT, BUS_FREE], s[AT, WRITE_AT])
         if write < now or (write == now and s[AT, IS_WRITE_TURN] > 0):
             write_beat(m, s, write)
-            continue
-        # Beats until a store wants the bus; its turn is next then.
-        num = 1
-        if s[AT, WRITE_AT] > now:
-            num = min(left, (s[AT, WRITE_AT] - now + m.cycles_per_beat - 1) // m.cycles_per_beat)
-        last = now + (num - 1) * m.cycles_per_beat
-        s[AT, BUS_FREE] = last + m.cycles_per_beat
-        s[AT, IS_WRITE_TURN] = 1
-        left -= num
+        else:
+            read_beats(m, s, now)
+
+
+@compiled
+def read_beats(m: Machine, s: Ints, now: int) -> None:
+    """Beats of the next requested row, until it ends or a store wants the bus, whose turn is next then."""
+    place, num = s[AT, REQ_DONE] & mask(s), 1
+    if s[AT, WRITE_AT] > now:
+        num = min(s[ROW_BEATS, place], (s[AT, WRITE_AT] - now + m.cycles_per_beat - 1) // m.cycles_per_beat)
+    last = now + (num - 1) * m.cycles_per_beat
+    s[AT, BUS_FREE] = last + m.cycles_per_beat
+    s[AT, IS_WRITE_TURN] = 1
+    s[ROW_BEATS, place] -= num
+    if s[ROW_BEATS, place] > 0:
+        return
     s[ROW_END, place] = last
     s[AT, REQ_DONE] += 1
     if s[ROW_IS_LAST, place]:
@@ -215,15 +222,21 @@ def wait_load(m: Machine, s: Ints, load: int) -> int:
 
 
 @compiled
-def push_store(m: Machine, s: Ints, vectors: int, beats: int, after: int) -> None:
-    """Dispatches a store of some vectors."""
-    place = s[AT, ST_PUSHED] & mask(s)
+def dispatch_store(m: Machine, s: Ints) -> int:
+    """Dispatches a store; the first cycle in which it can issue."""
     # The stores' configuration stands in front of the first store, so that this is entry `ST_PUSHED` + 1.
     before = s[AT, ST_PUSHED] + 1 - m.queue_depth
     while s[AT, ST_STARTED] < before:
         move_bus(m, s)
     s[AT, DISPATCHED] = max(s[AT, DISPATCHED], s[ST_TIME, (before - 1) & mask(s)]) + 1
-    s[ST_FROM, place] = max(s[AT, DISPATCHED] + 1, after)
+    return s[AT, DISPATCHED] + 1
+
+
+@compiled
+def push_store(m: Machine, s: Ints, vectors: int, beats: int, earliest: int) -> None:
+    """A store of some vectors that can issue from some cycle."""
+    place = s[AT, ST_PUSHED] & mask(s)
+    s[ST_FROM, place] = earliest
     s[ST_VECTORS, place] = vectors
     s[ST_BEATS, place] = beats
     s[AT, ST_PUSHED] += 1
@@ -284,39 +297,44 @@ def wait_store(m: Machine, s: Ints, store: int) -> int:
 
 @compiled
 def move_bus(m: Machine, s: Ints) -> None:
-    """What the bus does next while a store is under way: a beat of it, or the data of a load that comes before."""
-    now = max(s[AT, BUS_FREE], s[AT, WRITE_AT])
-    if is_load_first(m, s, now):
-        serve_row(m, s)
+    """What the bus does next while a store is under way: a beat of it, or those of a load that come before."""
+    write = max(s[AT, BUS_FREE], s[AT, WRITE_AT])
+    read = next_read(m, s)
+    if read < write or (read == write and s[AT, IS_WRITE_TURN] == 0):
+        read_beats(m, s, read)
     else:
-        write_beat(m, s, now)
+        write_beat(m, s, write)
 
 
 @compiled
-def is_load_first(m: Machine, s: Ints, now: int) -> bool:
-    """Whether a load takes the bus before a store that could at `now`."""
+def next_read(m: Machine, s: Ints) -> int:
+    """When a load can take the bus next, of those that were dispatched."""
     while s[AT, REQ_MADE] == s[AT, REQ_DONE]:
         if s[AT, REQ_ROWS] > 0:
             request_row(m, s)
         elif s[AT, LD_PUSHED] > s[AT, LD_ISSUED]:
             issue_load(m, s)
         else:
-            return False
-    begin = max(s[AT, BUS_FREE], s[ROW_FROM, s[AT, REQ_DONE] & mask(s)])
-    return begin < now or (begin == now and s[AT, IS_WRITE_TURN] == 0)
+            return NEVER
+    return max(s[AT, BUS_FREE], s[ROW_FROM, s[AT, REQ_DONE] & mask(s)])
 
 
 # ---- The execute side.
 
 
 @compiled
-def issue_execute(m: Machine, s: Ints, earliest: int) -> int:
-    """Dispatches and issues an entry of the execute queue, not before `earliest`."""
-    place = s[AT, EX_PUSHED] & mask(s)
+def dispatch_execute(m: Machine, s: Ints) -> int:
+    """Dispatches an entry of the execute queue; the first cycle in which it can issue."""
     s[AT, DISPATCHED] = max(s[AT, DISPATCHED] + 1, s[EX_TIME, (s[AT, EX_PUSHED] - m.queue_depth) & mask(s)] + 1)
-    s[AT, EX_ISSUE] = max(s[AT, DISPATCHED] + 1, s[AT, EX_ISSUE] + 1, earliest)
-    s[EX_TIME, place] = s[AT, EX_ISSUE]
     s[AT, EX_PUSHED] += 1
+    return s[AT, DISPATCHED] + 1
+
+
+@compiled
+def issue_execute(s: Ints, earliest: int) -> int:
+    """Issues the entry that was dispatched last, not before `earliest`."""
+    s[AT, EX_ISSUE] = max(s[AT, EX_ISSUE] + 1, earliest)
+    s[EX_TIME, (s[AT, EX_PUSHED] - 1) & mask(s)] = s[AT, EX_ISSUE]
     return s[AT, EX_ISSUE]
 
 
@@ -354,7 +372,7 @@ def run_steps(kernel: Kernel, m: Machine, times: Ints) -> None:
     num_taps = kernel.weight_beats.shape[0]
     num_groups = kernel.tile_vectors.shape[0] * kernel.output_beats.shape[0]
     # The walk's configuration and the stores'; tpe_fetch.sv hands the first instruction out in cycle 1.
-    issue_execute(m, s, 0)
+    issue_execute(s, dispatch_execute(m, s))
     s[AT, DISPATCHED] += 1
     parameters_ahead = min(kernel.ahead, (m.parameter_slots - 2) * num_taps - 1)
     for step in range(num_groups * num_taps + kernel.ahead):
@@ -379,22 +397,34 @@ def run_steps(kernel: Kernel, m: Machine, times: Ints) -> None:
 @compiled
 def load_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> None:
     """Loads what a step is the first to need: input, and weights into the place of those `ahead` + 1 steps before."""
+    load_input(kernel, m, s, step, step)
+    set_stride(m, s, 0)
+    load(m, s, 1, kernel.weight_beats[step % kernel.weight_beats.shape[0]], step - kernel.ahead)
+    s[WEIGHTS, step & mask(s)] = s[AT, NUM_LOADS]
+
+
+@compiled
+def load_input(kernel: Kernel, m: Machine, s: Ints, step: int, computed: int) -> None:
+    """Loads the input that a step is the first to need, if that waits for none but the `computed` first steps."""
     num_taps, num_outputs = kernel.weight_beats.shape[0], kernel.output_beats.shape[0]
+    if s[AT, INPUT_STEPS] > step or step >= kernel.tile_vectors.shape[0] * num_outputs * num_taps:
+        return
     group, tap = divmod(step, num_taps)
     tile, output = divmod(group, num_outputs)
-    if output == 0 and kernel.input_beats[tap] > 0:
-        # The tile before the last stood in the same place. Kernels wait for computations that the program holds already.
-        released = (tile - 1) * num_outputs * num_taps
-        if released > step - kernel.ahead:
-            released = 0
-        set_stride(m, s, 1)
-        load(m, s, kernel.tile_rows[tile], kernel.input_beats[tap], released)
-        s[INPUTS, step & mask(s)] = s[AT, NUM_LOADS]
-    else:
+    if output > 0 or kernel.input_beats[tap] == 0:
         s[INPUTS, step & mask(s)] = s[INPUTS, (step - 1) & mask(s)]
-    set_stride(m, s, 0)
-    load(m, s, 1, kernel.weight_beats[tap], step - kernel.ahead)
-    s[WEIGHTS, step & mask(s)] = s[AT, NUM_LOADS]
+        s[AT, INPUT_STEPS] = step + 1
+        return
+    # The tile before the last stood in the same place. Kernels wait for computations that the program holds already.
+    released = (tile - 1) * num_outputs * num_taps
+    if released > step - kernel.ahead:
+        released = 0
+    if released > computed:
+        return
+    set_stride(m, s, 1)
+    load(m, s, kernel.tile_rows[tile], kernel.input_beats[tap], released)
+    s[INPUTS, step & mask(s)] = s[AT, NUM_LOADS]
+    s[AT, INPUT_STEPS] = step + 1
 
 
 @compiled
@@ -432,25 +462,31 @@ def compute_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> int:
     num_taps, num_outputs = kernel.weight_beats.shape[0], kernel.output_beats.shape[0]
     group, tap = divmod(step, num_taps)
     tile, output = divmod(group, num_outputs)
-    vectors, stored = kernel.tile_vectors[tile], 0
+    vectors, is_last, stored, store_from = kernel.tile_vectors[tile], tap == num_taps - 1, 0, 0
     if tap == 0 and output == 0:
-        issue_execute(m, s, 0)  # where the tile stands
+        issue_execute(s, dispatch_execute(m, s))  # where the tile stands
     # Weights shift in, a row per cycle (tpe_preload.sv), from the cycle behind the last swap (tpe_execute.sv).
     weights_at = take_load(m, s, s[WEIGHTS, step & mask(s)])
-    preloaded = issue_execute(m, s, weights_at) + m.rows
+    preloaded = issue_execute(s, max(dispatch_execute(m, s), weights_at)) + m.rows
     needed = s[INPUTS, step & mask(s)]
-    if tap == num_taps - 1:
+    if is_last:
         needed = max(needed, s[PARAMETERS, group & mask(s)])
-    if tap == 0 and group >= 2:
-        stored = wait_store(m, s, group - 1)  # which had the same half of the accumulators
     loaded = take_load(m, s, needed)
-    issue = issue_execute(m, s, max(loaded, stored, preloaded, s[AT, FREE_AT]))
+    compute_from = dispatch_execute(m, s)
+    if is_last:
+        store_from = dispatch_store(m, s)
+    if tap == 0 and group >= 2:
+        # The store had the same half of the accumulators. Loads that do not wait for this step overtake it.
+        load_input(kernel, m, s, step + kernel.ahead + 1, step)
+        stored = wait_store(m, s, group - 1)
+    issue = issue_execute(s, max(compute_from, loaded, stored, preloaded, s[AT, FREE_AT]))
     s[AT, FREE_AT] = issue + vectors
     # tpe_tokens.sv: a token counts from the cycle behind what gave it.
     s[RELEASE, step & mask(s)] = issue + vectors + 1
-    if tap == num_taps - 1:
+    if is_last:
         # tpe_execute.sv: rows + cols cycles through the array, one to end, one for the token.
-        push_store(m, s, vectors, kernel.output_beats[output], issue + vectors + m.rows + m.cols + 2)
+        summed = issue + vectors + m.rows + m.cols + 2
+        push_store(m, s, vectors, kernel.output_beats[output], max(store_from, summed))
     return weights_at
 
 
@@ -463,5 +499,5 @@ def take_load(m: Machine, s: Ints, wanted: int) -> int:
         token = wait_load(m, s, s[AT, TAKEN])
         if s[AT, TAKEN] == s[AT, WANTED]:
             return token
-        issue_execute(m, s, token)
+        issue_execute(s, max(dispatch_execute(m, s), token))
     return 0
