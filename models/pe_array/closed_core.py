@@ -477,7 +477,10 @@ def compute_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> int:
         store_from = dispatch_store(m, s)
     if tap == 0 and group >= 2:
         # The store had the same half of the accumulators. Loads that do not wait for this step overtake it.
-        load_input(kernel, m, s, step + kernel.ahead + 1, step)
+        while s[AT, ST_DONE] < group - 1:
+            if s[AT, LD_PUSHED] + 2 - m.queue_depth <= s[AT, LD_ISSUED]:
+                load_input(kernel, m, s, step + kernel.ahead + 1, step)
+            move_bus(m, s)
         stored = wait_store(m, s, group - 1)
     issue = issue_execute(s, max(compute_from, loaded, stored, preloaded, s[AT, FREE_AT]))
     s[AT, FREE_AT] = issue + vectors
