@@ -4,6 +4,7 @@ It walks over steps (one weight tile on one tile of outputs) and keeps the last 
 work in order: dispatch, the execute unit, requests to main memory, its bus, and the store unit. A time follows from
 earlier ones by `max` and `+`, so that no cycle and no instruction is visited; long stretches of the bus are taken at
 once. Loads and stores are brought up to a time only when something waits for it, which keeps cause before effect.
+One module, since compiled code on disk is renewed only when the module of the calling function changes.
 """
 
 from __future__ import annotations
@@ -399,7 +400,8 @@ def load_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> None:
     """Loads what a step is the first to need: input, and weights into the place of those `ahead` + 1 steps before."""
     load_input(kernel, m, s, step, step)
     set_stride(m, s, 0)
-    load(m, s, 1, kernel.weight_beats[step % kernel.weight_beats.shape[0]], step - kernel.ahead)
+    beats = int(kernel.weight_beats[step % len(kernel.weight_beats)])
+    load(m, s, 1, beats, step - kernel.ahead)
     s[WEIGHTS, step & mask(s)] = s[AT, NUM_LOADS]
 
 

@@ -1,7 +1,7 @@
 """Cycles of a kernel on the tensor PE array from its tiles, taps and beats, without its instructions.
 
-The total is that of a recurrence over steps (`closed_core`): each step's loads, preload, computation and store begin
-at the latest of what they wait for. It is cut into parts that are formulas of the shape alone, and what is left:
+The total is that of a max-plus recurrence over steps (`closed_core`), not of one formula: each step's loads, preload,
+computation and store begin at the latest of what they wait for. Nothing is fitted. It is cut into parts that are formulas of the shape alone, and what is left:
 
 - start-up: until the first step's weights are there: fetch, the memory's latency, the first input and weights;
 - steady: what the busiest resource needs from then on, if it never waits. A step computes for

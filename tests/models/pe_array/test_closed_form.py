@@ -110,14 +110,12 @@ def test_usual_arrays_are_exact(cases: list[Case]) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    ("changes", "bound"), [({"control.queue_depth": 2}, 0.1), ({"control.loads_in_flight": 1}, 0.1)]
-)
-def test_tight_arrays_are_within_their_bound(changes: Mapping[str, object], bound: float) -> None:
+@pytest.mark.parametrize("changes", [{"control.queue_depth": 2}, {"control.loads_in_flight": 1}], ids=str)
+def test_tight_arrays_are_within_5_percent(changes: Mapping[str, object]) -> None:
     rng = Random(str(changes))
     arrays = [array_of(8, 8, 4, {**changes, "parameters.accumulator_vectors": 32})]
     for case in (random_case(rng, arrays) for _ in range(10)):
-        assert abs(cycles_of(case) / case.replayed - 1) <= bound
+        assert abs(cycles_of(case) / case.replayed - 1) <= 0.05
 
 
 def test_parts_sum_to_the_total_and_none_is_negative(cases: list[Case]) -> None:
