@@ -15,6 +15,7 @@ from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, m
 from .pe_array.builder import ProgramBuilder
 from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
 from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
+from .pe_array.timing import kernel_timing
 from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "generate_network",
     "group_key",
     "import_onnx",
+    "kernel_timing",
     "layout_of",
     "load_workload",
     "map_op",

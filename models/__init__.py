@@ -31,6 +31,7 @@ from .estimate import (
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
+from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
 from .pe_array.functional import FunctionalSimulator
 from .pe_array.replay import Replay, replay, with_issue_cycles
 from .pricing import Priced, Prices, price, stack_prices
@@ -52,6 +53,8 @@ __all__ = [
     "FunctionalSimulator",
     "Hierarchy",
     "Holder",
+    "KernelCycles",
+    "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
     "Nest",
@@ -87,6 +90,8 @@ __all__ = [
     "sliding_axes",
     "stack_prices",
     "sum_of",
+    "time_kernel",
+    "time_kernels",
     "timing_of",
     "with_issue_cycles",
 ]

@@ -235,15 +235,17 @@ class ConvKernel:
         self.output = {"zero_point": zero_point, "low": low, "high": high}
         self.taps = taps_of(self.array, shape, layout.pixel_bytes)
         self.num_output_tiles = ceil_div(shape.outputs, self.array.cols)
+        # An input tile takes the place of the one before the last, whose computations must stand in front of its loads.
+        self.ahead = min(AHEAD, self.num_output_tiles * len(self.taps))
         half = self.array.scratchpad_bytes // 2
         self.input_slot_bytes = half // 2
         self.weights_at = half
         self.weight_slot_bytes = (
             ceil_div(self.array.rows * self.array.cols, self.array.word_bytes) * self.array.word_bytes
         )
-        if (AHEAD + 1) * self.weight_slot_bytes > half:
+        if (self.ahead + 1) * self.weight_slot_bytes > half:
             raise CompileError(
-                f"{AHEAD + 1} weight tiles of {self.weight_slot_bytes} B do not fit half the scratchpad ({half} B)"
+                f"{self.ahead + 1} weight tiles of {self.weight_slot_bytes} B do not fit half the scratchpad ({half} B)"
             )
         self.local_row_bytes = layout.input_row_bytes
         if self.array.parameter_slots < 3:
@@ -268,14 +270,14 @@ class ConvKernel:
         parameters: list[int] = []
         stores: list[int] = []
         firsts: list[int] = []  # the release of the first computation of each tile of sums
-        num_slots = AHEAD + 1
+        num_slots = self.ahead + 1
         half = array.accumulator_vectors // 2
-        for at in range(len(steps) + AHEAD):
+        for at in range(len(steps) + self.ahead):
             if at < len(steps):
                 self._load_step(steps, at, num_slots)
-            now = at - AHEAD
+            now = at - self.ahead
             # Channel parameters run ahead as far as their slots are known to be free.
-            ahead = min(AHEAD, (array.parameter_slots - 2) * len(self.taps) - 1)
+            ahead = min(self.ahead, (array.parameter_slots - 2) * len(self.taps) - 1)
             group_idx, is_inside = divmod(now + ahead, len(self.taps))
             if not is_inside and 0 <= group_idx < len(self.tiles) * self.num_output_tiles:
                 parameters.append(self._load_parameters(group_idx, firsts))

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from tileloom.compiler import gemm_shape
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
@@ -119,3 +120,10 @@ def test_static_mode_takes_the_replayed_cycles_and_notices_an_early_issue() -> N
         assert result.error is not None
         assert result.error.startswith("mistimed")
         assert result.error.endswith(f"instruction {idx}")
+
+
+def test_many_small_tiles_wait_for_the_place_of_their_input() -> None:
+    """One weight tile per tile of outputs: loads may not run ahead by more tiles than there are places."""
+    array = array_of(8, 8, 8)
+    rng = Random(768)
+    assert_agree(array, [random_case(rng, array, gemm_shape(num, 8, 8)) for num in (768, 1536)])
