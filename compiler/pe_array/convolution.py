@@ -324,7 +324,7 @@ class ConvKernel:
         """Loads the weights of a step, and the input when its tile begins."""
         step, array, layout = steps[at], self.array, self.layout
         step.loaded_input = steps[at - 1].loaded_input if at else 0
-        first, last = self._input_beats(step)
+        first, last = self.input_beats(step.tap_idx) if step.output_tile == 0 else (0, 0)
         if last > first:
             tile = step.tile
             # The last step of the tile before the last, which stood in the same place.
@@ -346,18 +346,16 @@ class ConvKernel:
             steps[at - num_slots].release if at >= num_slots else 0,
         )
 
-    def _input_beats(self, step: _Step) -> tuple[int, int]:
-        """The beats of every row that a step is the first to need.
+    def input_beats(self, tap_idx: int) -> tuple[int, int]:
+        """The beats of every row of a tile that a tap is the first to need.
 
         A matrix product needs a few columns of its input at a time, and starts when the first of them are there.
         """
-        if step.output_tile > 0:
-            return 0, 0
         bus_bytes, row_beats = self.array.bus_bytes, self.layout.input_row_bytes // self.array.bus_bytes
         if self.shape.width > 1:
-            return 0, row_beats if step.tap_idx == 0 else 0
+            return 0, row_beats if tap_idx == 0 else 0
         # A window wider than the input reaches beyond its rows, and one of several rows comes back to their beginning.
-        ends = [min(row_beats, ceil_div(tap.x + tap.count, bus_bytes)) for tap in self.taps[: step.tap_idx + 1]]
+        ends = [min(row_beats, ceil_div(tap.x + tap.count, bus_bytes)) for tap in self.taps[: tap_idx + 1]]
         return max(ends[:-1], default=0), max(ends)
 
     def _rows(self, address: int, stride: int, local: int, rows: int, beats: int, after: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from ...archdsl import PeArray, ceil_div
 from ...models import KernelTiming
 from .builder import ProgramBuilder
@@ -23,18 +21,13 @@ def kernel_timing(array: PeArray, shape: ConvShape, layout: ConvLayout) -> Kerne
     """
     kernel = ConvKernel(ProgramBuilder(array), shape, layout)
     bus_bytes, cols = array.bus_bytes, array.cols
-    if shape.width > 1:
-        input_beats = (layout.input_row_bytes // bus_bytes, *[0] * (len(kernel.taps) - 1))
-    else:
-        # A matrix product takes the columns of its input as its taps come to need them.
-        ends = [0, *(ceil_div(tap.x + tap.count, bus_bytes) for tap in kernel.taps)]
-        input_beats = tuple(max(0, end - begin) for begin, end in pairwise(ends))
+    needed = [kernel.input_beats(tap_idx) for tap_idx in range(len(kernel.taps))]
     widths = (min(cols, shape.outputs - output * cols) for output in range(kernel.num_output_tiles))
     return KernelTiming(
         tile_vectors=tuple(tile.num_x * tile.num_y for tile in kernel.tiles),
         tile_rows=tuple(tile.num_rows for tile in kernel.tiles),
         weight_beats=tuple(num_bytes // bus_bytes for num_bytes in layout.tap_bytes),
-        input_beats=input_beats,
+        input_beats=tuple(last - first for first, last in needed),
         output_beats=tuple(ceil_div(width, bus_bytes) for width in widths),
         parameter_beats=array.slot_beats,
         ahead=kernel.ahead,
