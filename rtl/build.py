@@ -15,7 +15,14 @@ from .package import package
 from .sources import SV_DIR, sources
 from .toolchain import cache_dir, environment
 
-FLAGS = ("--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "-CFLAGS", "-O2")
+NUM_BEATS = 1 << 16
+"""Bus beats of the simulated main memory."""
+NUM_INSTRUCTIONS = 1 << 14
+"""Instructions of the simulated program memory."""
+FLAGS = (
+    "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "-CFLAGS", "-O2",
+    f"-GNumBeats={NUM_BEATS}", f"-GNumInsns={NUM_INSTRUCTIONS}",
+)  # fmt: skip
 TOP = "tpe_tb"
 PUBLIC = (
     "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",
@@ -37,10 +44,12 @@ class Simulator:
     Attributes:
         program: The executable.
         folder: Its build folder.
+        is_reused: Whether it had been built before.
     """
 
     program: Path
     folder: Path
+    is_reused: bool
 
 
 def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
@@ -56,12 +65,18 @@ def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
     env = environment()
     text = package(array)
     key = hashlib.sha256()
-    for part in (text, *FLAGS, *KIND_FLAGS[kind], *(path.read_text(encoding="utf-8") for path in sources()), _waivers()):
+    for part in (
+        text,
+        *FLAGS,
+        *KIND_FLAGS[kind],
+        *(path.read_text(encoding="utf-8") for path in sources()),
+        _waivers(),
+    ):
         key.update(part.encode())
     folder = cache_dir() / key.hexdigest()[:20]
     program = folder / TOP
     if program.exists():
-        return Simulator(program=program, folder=folder)
+        return Simulator(program=program, folder=folder, is_reused=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Built beside its place and moved there whole, so that a build that is cut short leaves nothing behind.
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
@@ -71,7 +86,7 @@ def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
         if not program.exists():
             shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)
-    return Simulator(program=program, folder=folder)
+    return Simulator(program=program, folder=folder, is_reused=False)
 
 
 def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str]) -> None:
@@ -101,7 +116,9 @@ def _waivers() -> str:
 def _runtime_key(kind: BuildKind, env: dict[str, str]) -> str:
     """What the runtime's objects depend on: the compiler, the simulator, and the flags."""
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, env=env, check=False).stdout
-    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS, *KIND_FLAGS[kind])).encode()).hexdigest()[:20]
+    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS, *KIND_FLAGS[kind])).encode()).hexdigest()[
+        :20
+    ]
 
 
 def _reuse(runtime: Path, work: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..archdsl import RtlError
+from .sources import DESIGN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +27,14 @@ class FileCoverage:
     missed_lines: tuple[int, ...]
 
 
-def line_coverage(path: Path, *, design_only: bool = True) -> tuple[FileCoverage, ...]:
-    """Reads a coverage file.
+Points = dict[tuple[int, str, str], int]
+
+
+def line_coverage(paths: Sequence[Path], *, design_only: bool = True) -> tuple[FileCoverage, ...]:
+    """Reads coverage files, and adds them up.
 
     Args:
-        path: What `run_programs(..., coverage=path)` wrote.
+        paths: What `run_programs(..., coverage=path)` wrote.
         design_only: Leave out the test bench and the memory of the simulation.
 
     Returns:
@@ -38,31 +43,41 @@ def line_coverage(path: Path, *, design_only: bool = True) -> tuple[FileCoverage
     Raises:
         RtlError: There is no such file, or it is no coverage file.
     """
-    from .sources import DESIGN
+    points: dict[str, Points] = {}
+    for path in paths:
+        for name, found in _points(path).items():
+            if design_only and name not in DESIGN:
+                continue
+            sums = points.setdefault(name, {})
+            for key, count in found.items():
+                sums[key] = sums.get(key, 0) + count
+    return tuple(_file(name, points[name]) for name in sorted(points))
 
+
+def _points(path: Path) -> dict[str, Points]:
+    """How often each point ran, by module; every record is `C 'key-value pairs' count`."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise RtlError(f"{path}: cannot read the coverage file: {error.strerror}; run the programs again") from error
     if not lines or not lines[0].startswith("# SystemC::Coverage"):
         raise RtlError(f"{path}: no coverage file; give one that a run with coverage wrote")
-    points: dict[str, dict[tuple[int, str, str], int]] = {}
+    points: dict[str, Points] = {}
     for line in lines[1:]:
         fields, _, count = line.removeprefix("C '").rpartition("' ")
         values = dict(field.split("\x02", 1) for field in fields.split("\x01") if "\x02" in field)
-        name = Path(values.get("f", "")).stem
-        if not line.startswith("C '") or (design_only and name not in DESIGN):
+        if "f" not in values or "l" not in values:
             continue
+        found = points.setdefault(Path(values["f"]).stem, {})
         key = (int(values["l"]), values.get("o", ""), values.get("n", ""))
-        found = points.setdefault(f"{name}.sv", {})
         found[key] = found.get(key, 0) + int(count)
-    return tuple(_file(name, points[name]) for name in sorted(points))
+    return points
 
 
-def _file(name: str, points: dict[tuple[int, str, str], int]) -> FileCoverage:
+def _file(name: str, points: Points) -> FileCoverage:
     missed = sorted({line for (line, _, _), count in points.items() if not count})
     return FileCoverage(
-        file=name,
+        file=f"{name}.sv",
         num_points=len(points),
         num_covered=sum(count > 0 for count in points.values()),
         missed_lines=tuple(missed),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..archdsl import Instruction, PeArray, RtlError, disassemble, encode_program
-from .build import build
+from .build import NUM_BEATS, NUM_INSTRUCTIONS, build
 from .package import INDEX_BITS
 from .toolchain import environment
 
@@ -81,7 +81,8 @@ def run_programs(
         coverage: Where to write how often each line ran, for `line_coverage`; excludes `waves`.
 
     Raises:
-        RtlError: The simulator cannot be built, or a program does not end; with the state of queues and tokens.
+        RtlError: The simulator cannot be built, a program or its memory is too large for the test bench, or a program
+            does not end; with the state of queues and tokens.
         ValueError: Both waves and coverage are asked for: no simulator does both.
     """
     if waves is not None and coverage is not None:
@@ -122,6 +123,11 @@ def run_programs(
 def _written(array: PeArray, job: Job, folder: Path) -> dict[str, object]:
     folder.mkdir()
     words = encode_program(job.program)
+    if len(words) > NUM_INSTRUCTIONS or len(job.memory) > NUM_BEATS * array.bus_bytes:
+        raise RtlError(
+            f"the program has {len(words)} instructions and {len(job.memory)} bytes of main memory; the test bench"
+            f" takes up to {NUM_INSTRUCTIONS} and {NUM_BEATS * array.bus_bytes}: split the program"
+        )
     (folder / "program.hex").write_text("".join(f"{word:032x}\n" for word in words), encoding="ascii")
     (folder / "blank.hex").write_text("ffffffff\n" * (2 * len(words)), encoding="ascii")
     beats = job.memory.reshape(-1, array.bus_bytes)[:, ::-1]

@@ -119,7 +119,8 @@ def make_image(
         manifest = Manifest(**values, memory=memory)
     except ValueError as error:
         raise CompileError(f"no program image can be made: {error}") from error
-    return ProgramImage(arch=arch, manifest=manifest, program=tuple(program), data=data)
+    # Through the bits, so that an image equals what is read back: operands that were left out become 0.
+    return ProgramImage(arch=arch, manifest=manifest, program=_unpacked(_packed(program), Path(PROGRAM)), data=data)
 
 
 def arch_hash(arch: SpatialArch) -> str:
