@@ -75,7 +75,8 @@ def schedule_title(schedule: Schedule) -> str:
     """What a schedule shows, as a claim."""
     replay = schedule.replay
     busiest = max(UNITS, key=lambda unit: replay.busy_cycles[unit])
-    return f"Of {replay.cycles:,} cycles the {busiest} unit works in {replay.busy_cycles[busiest] / replay.cycles:.0%}, most of all"
+    share = replay.busy_cycles[busiest] / replay.cycles
+    return f"The {busiest} unit is busiest: it works in {share:.0%} of {replay.cycles:,} cycles"
 
 
 def coverage_table(groups: Sequence[CoverageGroup]) -> Table:

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from ..errors import ArchError, CompileError
 from ..export import dump_arch
 from ..loading import load_arch
@@ -117,8 +119,9 @@ def make_image(
     try:
         memory = MemoryMap(size_bytes=len(data), peak_bytes=peak, regions=tuple(parts))
         manifest = Manifest(**values, memory=memory)
-    except ValueError as error:
-        raise CompileError(f"no program image can be made: {error}") from error
+    except ValidationError as error:
+        said = "; ".join(str(fault["msg"]) for fault in error.errors())
+        raise CompileError(f"no program image can be made: {said}") from error
     # Through the bits, so that an image equals what is read back: operands that were left out become 0.
     return ProgramImage(arch=arch, manifest=manifest, program=_unpacked(_packed(program), Path(PROGRAM)), data=data)
 
