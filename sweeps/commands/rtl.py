@@ -86,11 +86,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 )
 def lint(context: typer.Context, arch: ArchOption, overrides: SetOption = None, as_json: JsonOption = False) -> None:
     """Print what lint says."""
-    from ... import rtl
+    from ...rtl import lint as lint_rtl
+    from ...rtl import sources
 
     terminal = Terminal.of(context)
-    said = rtl.lint(_pe_array(arch, overrides))
-    num_files = len(rtl.sources()) + 1
+    said = lint_rtl(_pe_array(arch, overrides))
+    num_files = len(sources()) + 1
     if as_json:
         terminal.json({"schema_version": JSON_VERSION, "arch": arch, "is_clean": not said, "said": said.splitlines()})
     elif said:
@@ -111,12 +112,12 @@ def build(context: typer.Context, arch: ArchOption, overrides: SetOption = None,
     """Build, and say where."""
     import time
 
-    from ... import rtl
+    from ...rtl import build as build_simulator
 
     terminal = Terminal.of(context)
     array = _pe_array(arch, overrides)
     start_s = time.perf_counter()
-    made = rtl.build(array)
+    made = build_simulator(array)
     time_s = time.perf_counter() - start_s
     if as_json:
         record = {"arch": arch, "folder": str(made.folder), "is_reused": made.is_reused, "time_s": round(time_s, 3)}

@@ -39,13 +39,13 @@ def test_trace_writes_chart_numbers_and_events(capsys: pytest.CaptureFixture[str
     assert captured.out.startswith("The compute unit is busiest: it works in ")
     names = ("schedule.csv", "schedule.png", "schedule.svg", "trace.json")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == list(names)
-    rows = list(csv.DictReader((tmp_path / "out" / "schedule.csv").open(encoding="utf-8")))
-    trace = json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))
-    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    rows: list[dict[str, str]] = list(csv.DictReader((tmp_path / "out" / "schedule.csv").open(encoding="utf-8")))
+    trace: Any = json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))
+    slices: list[dict[str, Any]] = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert len(slices) == len(rows) == load_image(EXAMPLE).manifest.num_instructions
     compute = next(event for event in slices if event["name"] == "COMPUTE")
     assert compute["args"]["x_count"] == "10"
-    first = rows[compute["args"]["instruction"]]
+    first = rows[int(compute["args"]["instruction"])]
     assert compute["ts"] == int(first["issue_cycle"])
     assert compute["ts"] + compute["dur"] == int(first["end_cycle"])
 
