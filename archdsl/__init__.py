@@ -19,9 +19,12 @@ from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch
 from .infeasible import Infeasible
+from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
 from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
+from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
+from .isa.manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Scaling, Symbol, SymbolRole
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
@@ -44,6 +47,7 @@ from .mapping_io import (
     load_mapping,
     load_mapping_file,
     parse_mapping,
+    written_mapping,
 )
 from .nodes import (
     Axis,
@@ -86,6 +90,7 @@ __all__ = [
     "ArchError",
     "Axis",
     "Bandwidth",
+    "Checksums",
     "ChipGroup",
     "CompileError",
     "Compute",
@@ -109,28 +114,36 @@ __all__ = [
     "Keep",
     "Link",
     "Loop",
+    "Manifest",
     "Mapping",
     "MappingError",
     "MappingFault",
     "MappingFile",
     "MappingNode",
     "Memory",
+    "MemoryMap",
     "ModelError",
     "Node",
     "Op",
+    "OpRecord",
     "PassError",
     "PeArray",
     "Place",
     "Ports",
     "ProgramFault",
+    "ProgramImage",
     "Rack",
+    "Region",
     "Rounding",
     "RtlError",
+    "Scaling",
     "Source",
     "Spatial",
     "SpatialArch",
     "Spec",
     "SweepError",
+    "Symbol",
+    "SymbolRole",
     "System",
     "Technology",
     "Temporal",
@@ -147,6 +160,7 @@ __all__ = [
     "YamlScalar",
     "YamlTree",
     "arch_from_tree",
+    "arch_hash",
     "arch_json_schema",
     "assemble",
     "ceil_div",
@@ -169,27 +183,34 @@ __all__ = [
     "list_presets",
     "load_arch",
     "load_description",
+    "load_image",
     "load_mapping",
     "load_mapping_file",
     "load_system",
     "load_tree",
     "locate",
+    "make_image",
     "nearest_hint",
     "parse_mapping",
     "parse_notation",
     "parse_yaml",
     "pe_array",
+    "place_array",
     "read_yaml",
     "reference_markdown",
     "require_legal",
     "require_valid_program",
+    "save_image",
     "spec_from_tree",
     "system_from_tree",
     "system_json_schema",
+    "take_array",
     "tensor_pe_array_isa",
     "to_plain",
     "touched",
     "units",
     "validate_document",
     "validate_tree",
+    "value_range",
+    "written_mapping",
 ]

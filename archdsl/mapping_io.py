@@ -189,6 +189,11 @@ def dump_mappings(mappings: AbstractMapping[str, Mapping]) -> str:
     return dump_yaml({"schema_version": 1, "mappings": {op: _written(mapping) for op, mapping in mappings.items()}})
 
 
+def written_mapping(mapping: Mapping) -> tuple[NodeSpec, ...]:
+    """A mapping's nodes as they are written."""
+    return tuple(NodeSpec.model_validate(dict(node)) for node in _written(mapping))
+
+
 def _mapping_file(document: Document) -> MappingFile:
     spec = validate_document(document, MappingSpec, MappingError)
     by_op = {ANY_OP: spec.mapping} if spec.mapping is not None else dict(spec.mappings or {})

@@ -15,6 +15,7 @@ from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, m
 from .pe_array.builder import ProgramBuilder
 from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
 from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
+from .pe_array.programs import Quantisation, channel_scaling, conv_image, gemm_image
 from .pe_array.timing import kernel_timing
 from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
@@ -28,11 +29,15 @@ __all__ = [
     "MappingResult",
     "OpRow",
     "ProgramBuilder",
+    "Quantisation",
     "TransformerBlock",
     "VectorKernel",
     "VectorTap",
     "WorkloadSummary",
     "addition_taps",
+    "channel_scaling",
+    "conv_image",
+    "gemm_image",
     "gemm_shape",
     "generate_network",
     "group_key",

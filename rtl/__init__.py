@@ -1,6 +1,7 @@
 """The tensor PE array in SystemVerilog: its parameters, its simulator, and programs run on it."""
 
-from .build import Simulator, build, lint
+from .build import BuildKind, Simulator, build, lint
+from .coverage import FileCoverage, line_coverage
 from .package import package
 from .properties import PROPERTY_SETS
 from .prove import Case, Counterexample, Proof, formal_environment, prove
@@ -9,6 +10,22 @@ from .sources import sources
 from .toolchain import verilator_root
 
 __all__ = [
-    "PROPERTY_SETS", "Case", "Counterexample", "Job", "Proof", "RtlResult", "Simulator", "build", "formal_environment",
-    "lint", "package", "prove", "run_programs", "sources", "verilator_root",
-]  # fmt: skip
+    "PROPERTY_SETS",
+    "BuildKind",
+    "Case",
+    "Counterexample",
+    "FileCoverage",
+    "Job",
+    "Proof",
+    "RtlResult",
+    "Simulator",
+    "build",
+    "formal_environment",
+    "line_coverage",
+    "lint",
+    "package",
+    "prove",
+    "run_programs",
+    "sources",
+    "verilator_root",
+]

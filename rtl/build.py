@@ -8,34 +8,34 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ..archdsl import PeArray, RtlError
 from .package import package
 from .sources import SV_DIR, sources
 from .toolchain import cache_dir, environment
 
+NUM_BEATS = 1 << 16
+"""Bus beats of the simulated main memory."""
+NUM_INSTRUCTIONS = 1 << 14
+"""Instructions of the simulated program memory."""
 FLAGS = (
-    "--cc",
-    "--exe",
-    "--vpi",
-    "--prefix",
-    "Vtop",
-    "--unroll-count",
-    "4",
-    "-Wno-fatal",
-    "-O3",
-    "--x-assign",
-    "fast",
-    "--x-initial",
-    "fast",
-    "-CFLAGS",
-    "-O2",
-)
+    "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "--x-assign", "fast", "--x-initial", "fast",
+    "-CFLAGS", "-O2",
+    f"-GNumBeats={NUM_BEATS}", f"-GNumInsns={NUM_INSTRUCTIONS}",
+)  # fmt: skip
 TOP = "tpe_tb"
 PUBLIC = (
     "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",
-    "cycles", "error", "dump_first", "dump_last", "num_insns",
+    "cycles", "error", "dump_first", "dump_last", "num_insns", "queue_counts", "tokens", "program_counter",
 )  # fmt: skip
+BuildKind = Literal["plain", "waves", "coverage"]
+"""What a simulator can do besides running programs: write waveforms, or count how often each line ran."""
+KIND_FLAGS: dict[BuildKind, tuple[str, ...]] = {
+    "plain": (),
+    "waves": ("--trace", "--trace-structs"),  # VCD: the other format needs headers that are seldom installed
+    "coverage": ("--coverage-line", "--coverage-user"),  # --coverage alone crashes this version
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,20 @@ class Simulator:
     Attributes:
         program: The executable.
         folder: Its build folder.
+        is_reused: Whether it had been built before.
     """
 
     program: Path
     folder: Path
+    is_reused: bool
 
 
-def build(array: PeArray) -> Simulator:
+def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
     """The simulator of a PE array, built now or before.
+
+    Args:
+        array: The PE array.
+        kind: What it can do besides running programs.
 
     Raises:
         RtlError: A tool is missing, or the build fails; with what the tool said.
@@ -60,41 +66,47 @@ def build(array: PeArray) -> Simulator:
     env = environment()
     text = package(array)
     key = hashlib.sha256()
-    for part in (text, *FLAGS, *(path.read_text(encoding="utf-8") for path in sources()), _waivers()):
+    for part in (
+        text,
+        *FLAGS,
+        *KIND_FLAGS[kind],
+        *(path.read_text(encoding="utf-8") for path in sources()),
+        _waivers(),
+    ):
         key.update(part.encode())
     folder = cache_dir() / key.hexdigest()[:20]
     program = folder / TOP
     if program.exists():
-        return Simulator(program=program, folder=folder)
+        return Simulator(program=program, folder=folder, is_reused=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Built beside its place and moved there whole, so that a build that is cut short leaves nothing behind.
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         work = Path(made) / "build"
         work.mkdir()
-        _build(work, text, env)
+        _build(work, text, kind, env)
         if not program.exists():
             shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)
-    return Simulator(program=program, folder=folder)
+    return Simulator(program=program, folder=folder, is_reused=False)
 
 
-def _build(work: Path, text: str, env: dict[str, str]) -> None:
+def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str]) -> None:
     from cocotb_tools import config
 
     (work / "tpe_pkg.sv").write_text(text, encoding="utf-8")
     (work / "public.vlt").write_text(_waivers(), encoding="utf-8")
     libs = config.libs_dir
     command = [
-        "verilator", *FLAGS, "--top-module", TOP, "-o", TOP, "--Mdir", str(work),
+        "verilator", *FLAGS, *KIND_FLAGS[kind], "--top-module", TOP, "-o", TOP, "--Mdir", str(work),
         "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
         str(work / "public.vlt"), str(work / "tpe_pkg.sv"), *map(str, sources()),
         str(Path(config.share_dir) / "lib" / "verilator" / "verilator.cpp"),
     ]  # fmt: skip
     _run(command, work, env)
-    runtime = cache_dir() / "runtime"
-    _reuse(runtime, work, env)
+    runtime = cache_dir() / "runtime" / _runtime_key(kind, env)
+    _reuse(runtime, work)
     _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2"], work, env)
-    _keep(work, runtime / _runtime_key(env))
+    _keep(work, runtime)
 
 
 def _waivers() -> str:
@@ -102,15 +114,17 @@ def _waivers() -> str:
     return f"`verilator_config\n{public}\n"
 
 
-def _runtime_key(env: dict[str, str]) -> str:
+def _runtime_key(kind: BuildKind, env: dict[str, str]) -> str:
     """What the runtime's objects depend on: the compiler, the simulator, and the flags."""
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, env=env, check=False).stdout
-    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS)).encode()).hexdigest()[:20]
+    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS, *KIND_FLAGS[kind])).encode()).hexdigest()[
+        :20
+    ]
 
 
-def _reuse(runtime: Path, work: Path, env: dict[str, str]) -> None:
+def _reuse(runtime: Path, work: Path) -> None:
     """Takes the runtime's objects from an earlier build: they are the same for every design."""
-    for path in (runtime / _runtime_key(env)).glob("verilated*.o"):
+    for path in runtime.glob("verilated*.o"):
         shutil.copy(path, work / path.name)
 
 

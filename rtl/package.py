@@ -154,7 +154,7 @@ def _errors() -> list[str]:
         "  typedef struct packed {",
         "    logic valid;",
         "    logic [1:0] cause;",
-        "    logic [1:0] queue;",
+        "    logic [1:0] queue_idx;",
         "    logic [IndexW-1:0] index;",
         "  } error_t;",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,13 +15,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..archdsl import Instruction, PeArray, RtlError, encode_program
-from .build import build
+from ..archdsl import Instruction, PeArray, RtlError, disassemble, encode_program
+from .build import NUM_BEATS, NUM_INSTRUCTIONS, build
 from .package import INDEX_BITS
 from .toolchain import environment
 
 Bytes = npt.NDArray[np.uint8]
 Cycles = npt.NDArray[np.int64]
+HEX_FILES = ("program", "memory", "blank", "dump", "trace")
+QUEUES = ("load", "execute", "store")
+TOKENS = ("load to execute", "execute to load", "execute to store", "store to execute")
 CAUSES = ("none", "mistimed", "bank conflict", "undelivered")
 
 
@@ -54,8 +58,8 @@ class RtlResult:
     Attributes:
         memory: Main memory after it.
         cycles: Cycle of the end.
-        issue_cycles: [instructions] cycle of each issue.
-        end_cycles: [instructions] cycle of each end.
+        issue_cycles: [instructions] cycle of each issue; -1 where it never came to it.
+        end_cycles: [instructions] cycle of each end; -1 where it never came to it.
         error: What static mode found; None when all was well.
     """
 
@@ -66,17 +70,25 @@ class RtlResult:
     error: str | None
 
 
-def run_programs(array: PeArray, jobs: Sequence[Job]) -> list[RtlResult]:
+def run_programs(
+    array: PeArray, jobs: Sequence[Job], *, waves: Path | None = None, coverage: Path | None = None
+) -> list[RtlResult]:
     """Runs programs one after the other in one simulator.
 
     Args:
         array: The PE array.
         jobs: What to run.
+        waves: Where to write the waveform of all of them (VCD), also of those that do not end.
+        coverage: Where to write how often each line ran, for `line_coverage`; excludes `waves`.
 
     Raises:
-        RtlError: The simulator cannot be built, or a program does not end.
+        RtlError: The simulator cannot be built, a program or its memory is too large for the test bench, or a program
+            does not end; with the state of queues and tokens.
+        ValueError: Both waves and coverage are asked for: no simulator does both.
     """
-    simulator = build(array)
+    if waves is not None and coverage is not None:
+        raise ValueError("waves and coverage exclude each other")
+    simulator = build(array, "waves" if waves is not None else "coverage" if coverage is not None else "plain")
     from cocotb_tools import config
     from find_libpython import find_libpython
 
@@ -101,15 +113,26 @@ def run_programs(array: PeArray, jobs: Sequence[Job]) -> list[RtlResult]:
             "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
             "TPE_JOBS": str(folder / "jobs.json"),
         }
-        command = [str(simulator.program), *(f"+{n}={n}.hex" for n in ("program", "memory", "dump", "trace"))]
+        command = [str(simulator.program), *(f"+{n}={n}.hex" for n in HEX_FILES)]
+        command += ["--trace"] if waves is not None else []
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+        for made_file, target in (("dump.vcd", waves), ("coverage.dat", coverage)):
+            if target is not None and (folder / made_file).exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(folder / made_file, target)
         return [_read(array, job, folder / str(idx), done.stdout + done.stderr) for idx, job in enumerate(jobs)]
 
 
 def _written(array: PeArray, job: Job, folder: Path) -> dict[str, object]:
     folder.mkdir()
     words = encode_program(job.program)
+    if len(words) > NUM_INSTRUCTIONS or len(job.memory) > NUM_BEATS * array.bus_bytes:
+        raise RtlError(
+            f"the program has {len(words)} instructions and {len(job.memory)} bytes of main memory; the test bench"
+            f" takes up to {NUM_INSTRUCTIONS} and {NUM_BEATS * array.bus_bytes}: split the program"
+        )
     (folder / "program.hex").write_text("".join(f"{word:032x}\n" for word in words), encoding="ascii")
+    (folder / "blank.hex").write_text("ffffffff\n" * (2 * len(words)), encoding="ascii")
     beats = job.memory.reshape(-1, array.bus_bytes)[:, ::-1]
     (folder / "memory.hex").write_text("".join(f"{row.tobytes().hex()}\n" for row in beats), encoding="ascii")
     return {
@@ -130,10 +153,10 @@ def _read(array: PeArray, job: Job, folder: Path, said: str) -> RtlResult:
     if not path.exists():
         raise RtlError(f"the simulator ended early; it said:\n{said[-4000:]}")
     result = json.loads(path.read_text(encoding="utf-8"))
+    trace = _words(folder / "trace.hex", 4).view(">i4").reshape(-1).astype(np.int64)
     if not result["is_done"]:
-        raise RtlError(f"the program did not end within {job.max_cycles} cycles")
+        raise RtlError(_hang(job, result, trace[0::2]))
     memory = _words(folder / "dump.hex", array.bus_bytes)[:, ::-1].reshape(-1)
-    trace = _words(folder / "trace.hex", 4).astype(np.int64) @ (256 ** np.arange(3, -1, -1))
     return RtlResult(
         memory=memory,
         cycles=result["cycles"],
@@ -141,6 +164,26 @@ def _read(array: PeArray, job: Job, folder: Path, said: str) -> RtlResult:
         end_cycles=trace[1::2],
         error=_error(result["error"]),
     )
+
+
+def _hang(job: Job, result: dict[str, int], issue_cycles: Cycles) -> str:
+    """Why a program is taken to hang: what stands in the queues, which tokens there are, who did not issue."""
+    waiting = np.flatnonzero(issue_cycles < 0)
+    first = "all issued"
+    if len(waiting):
+        idx = int(waiting[0])
+        text = disassemble(job.program[idx : idx + 1]).strip()
+        first = f"instruction {idx} ({text}) is the first that did not issue"
+    counts = _bytes_of(result["queue_counts"], QUEUES)
+    tokens = _bytes_of(result["tokens"], TOKENS)
+    return (
+        f"the program did not end within {job.max_cycles} cycles: {first}; in the queues: {counts}; tokens: {tokens};"
+        f" program counter {result['program_counter']}"
+    )
+
+
+def _bytes_of(packed: int, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {packed >> 8 * idx & 255}" for idx, name in enumerate(names))
 
 
 def _words(path: Path, num_bytes: int) -> Bytes:
@@ -151,5 +194,5 @@ def _words(path: Path, num_bytes: int) -> Bytes:
 def _error(bits: int) -> str | None:
     if not bits >> (INDEX_BITS + 4) & 1:
         return None
-    queue = ("load", "execute", "store", "dispatch")[bits >> INDEX_BITS & 3]
+    queue = (*QUEUES, "dispatch")[bits >> INDEX_BITS & 3]
     return f"{CAUSES[bits >> (INDEX_BITS + 2) & 3]}: {queue} queue, instruction {bits & ((1 << INDEX_BITS) - 1)}"

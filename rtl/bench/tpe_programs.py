@@ -27,7 +27,7 @@ async def run_programs(dut: Any) -> None:
 
 async def _run_program(dut: Any, job: dict[str, Any]) -> None:
     folder = Path(job["folder"])
-    for name in ("program.hex", "memory.hex"):
+    for name in ("program.hex", "memory.hex", "blank.hex"):
         shutil.copyfile(folder / name, name)
     dut.run.value = 0
     dut.load_files.value = 0
@@ -46,10 +46,10 @@ async def _run_program(dut: Any, job: dict[str, Any]) -> None:
     is_done = bool(int(dut.done.value))
     await FallingEdge(dut.clk)
     cycles, error = int(dut.cycles.value), int(dut.error.value)
+    state = {name: int(getattr(dut, name).value) for name in ("queue_counts", "tokens", "program_counter")}
     dut.dump_files.value = 1
     await Timer(1, "ns")
     for name in ("dump.hex", "trace.hex"):
         shutil.move(name, folder / name)
-    (folder / "result.json").write_text(
-        json.dumps({"is_done": is_done, "cycles": cycles, "error": error}), encoding="utf-8"
-    )
+    result = {"is_done": is_done, "cycles": cycles, "error": error, **state}
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")

@@ -55,7 +55,7 @@ module tpe_core
 
   // ---- Queues.
   logic [2:0] mistimed, prev_pop, next_pop;
-  logic [3:0] token_valid, token_push, token_pop;  // load to execute, execute to load, execute to store, store to execute
+  logic [3:0] token_valid, token_pop;  // load to execute, execute to load, execute to store, store to execute
   logic [2:0][InsnW-1:0] head;
   logic [2:0][IndexW-1:0] head_index;
   logic [2:0] prev_valid, next_valid;

@@ -22,15 +22,15 @@ module tpe_scratchpad
   output logic [1:0]                  read_ready_o,
   output logic [1:0][2*WordW-1:0]     read_data_o
 );
-  localparam int unsigned Rows = BankWords / 2;
-  localparam int unsigned RowW = (Rows > 1) ? $clog2(Rows) : 1;
+  localparam int unsigned HalfWords = BankWords / 2;
+  localparam int unsigned HalfW = (HalfWords > 1) ? $clog2(HalfWords) : 1;
 
   // A local address is {bank, word in bank, byte in word}.
   function automatic logic [BankW-1:0] bank_of(input logic [LocalAddrW-1:0] addr);
     bank_of = BankW'((addr >> (WordShift + BankWordShift)) % LocalAddrW'(NumBanks));
   endfunction
-  function automatic logic [RowW-1:0] row_of(input logic [LocalAddrW-1:0] addr);
-    row_of = RowW'((addr >> (WordShift + 1)) % LocalAddrW'(Rows));
+  function automatic logic [HalfW-1:0] row_of(input logic [LocalAddrW-1:0] addr);
+    row_of = HalfW'((addr >> (WordShift + 1)) % LocalAddrW'(HalfWords));
   endfunction
   function automatic logic is_odd(input logic [LocalAddrW-1:0] addr);
     is_odd = addr[WordShift];
@@ -83,7 +83,7 @@ module tpe_scratchpad
     load_strobe = '0;
     for (int unsigned k = 0; k < WordBytes / BusBytes; k++) begin
       load_word[k*BusW +: BusW] = load_data_i;
-      if (k == 32'((load_addr_i >> BusShift) % LocalAddrW'(WordBytes / BusBytes))) begin
+      if (LocalAddrW'(k) == (load_addr_i >> BusShift) % LocalAddrW'(WordBytes / BusBytes)) begin
         load_strobe[k*BusBytes +: BusBytes] = '1;
       end
     end
@@ -91,10 +91,10 @@ module tpe_scratchpad
 
   logic [NumBanks-1:0][WordW-1:0] even_data, odd_data;
   for (genvar b = 0; b < NumBanks; b++) begin : gen_bank
-    logic [WordW-1:0] even_mem [Rows];
-    logic [WordW-1:0] odd_mem [Rows];
+    logic [WordW-1:0] even_mem [HalfWords];
+    logic [WordW-1:0] odd_mem [HalfWords];
     logic is_load, is_store, write_is_odd;
-    logic [RowW-1:0] write_row, even_row, odd_row;
+    logic [HalfW-1:0] write_row, even_row, odd_row;
     logic even_read, odd_read;
     logic [WordW-1:0] write_data;
     logic [WordBytes-1:0] write_strobe;

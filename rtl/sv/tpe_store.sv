@@ -237,7 +237,7 @@ module tpe_store
   assign row_addr = is_first ? head.addr : row_addr_q;
   assign vector_addr = is_first ? head.addr : addr_w_q;
   assign num_bytes = (head.format == StFormat32) ? {head.columns, 2'b00}
-      : (head.format == StFormat4) ? (LaneCountW+2)'((head.columns + 1'b1) >> 1) : (LaneCountW+2)'(head.columns);
+      : (head.format == StFormat4) ? ((LaneCountW+2)'(head.columns) + 1'b1) >> 1 : (LaneCountW+2)'(head.columns);
   always_comb begin
     for (int unsigned k = 0; k < RawBytes; k++) strobes[k] = k < 32'(num_bytes);
   end

@@ -19,7 +19,11 @@ module tpe_tb
   input  logic [31:0]       jitter_seed,
   output logic              done,
   output logic [CycleW-1:0] cycles,
-  output error_t            error
+  output error_t            error,
+  // For the message about a program that hangs.
+  output logic [2:0][7:0]        queue_counts,  // load, execute, store
+  output logic [3:0][TokenW-1:0] tokens,  // load to execute, execute to load, execute to store, store to execute
+  output logic [IndexW-1:0]      program_counter
 );
   logic [InsnW-1:0] program_mem [NumInsns];
   logic [31:0] trace_mem [2 * NumInsns];  // issue and end of every instruction
@@ -34,6 +38,14 @@ module tpe_tb
   logic [2:0] issue;
   logic [2:0][IndexW-1:0] issue_index;
   logic [3:0] ends;
+
+  assign program_counter = fetch_addr;
+  for (genvar q = 0; q < 3; q++) begin : gen_count
+    assign queue_counts[q] = 8'(u_core.gen_queue[q].u_issue.u_queue.count_q);
+  end
+  for (genvar t = 0; t < 4; t++) begin : gen_token
+    assign tokens[t] = u_core.gen_tokens[t].u_tokens.count_q;
+  end
 
   assign fetch_data = program_mem[32'(fetch_addr) % NumInsns];
   tpe_core u_core (
@@ -98,6 +110,7 @@ module tpe_tb
   always @(posedge load_files) begin
     if ($value$plusargs("program=%s", path)) $readmemh(path, program_mem);
     if ($value$plusargs("memory=%s", path)) $readmemh(path, u_memory.mem);
+    if ($value$plusargs("blank=%s", path)) $readmemh(path, trace_mem, 0, 2 * num_insns - 1);
   end
   always @(posedge dump_files) begin
     if ($value$plusargs("dump=%s", path)) $writememh(path, u_memory.mem, dump_first, dump_last);
