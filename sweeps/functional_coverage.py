@@ -151,7 +151,7 @@ def _length(insn: Instruction) -> str:
             steps = insn["rows"] * insn["row_beats"]
         case "PRELOAD":
             steps = insn["rows"]
-        case "COMPUTE" | "ST":
+        case "COMPUTE" | "ALU" | "ST":
             steps = insn["x_count"] * insn["y_count"]
         case _:
             return "-"

@@ -15,7 +15,13 @@ QUEUES: Final = ("load", "execute", "store")
 Unit = Literal["load", "preload", "compute", "store"]
 UNITS: Final[tuple[Unit, ...]] = ("load", "preload", "compute", "store")
 UNIT_QUEUES: Final[dict[Unit, str]] = {"load": "load", "preload": "execute", "compute": "execute", "store": "store"}
-UNIT_OF: Final[dict[str, Unit]] = {"LD": "load", "PRELOAD": "preload", "COMPUTE": "compute", "ST": "store"}
+UNIT_OF: Final[dict[str, Unit]] = {
+    "LD": "load",
+    "PRELOAD": "preload",
+    "COMPUTE": "compute",
+    "ALU": "compute",
+    "ST": "store",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

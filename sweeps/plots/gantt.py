@@ -43,6 +43,7 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
     "LD data": (PALE_BLUE, "...."),
     "PRELOAD": (ORANGE, ""),
     "COMPUTE": (BLUE, ""),
+    "ALU": (BLUE, "...."),
     "ST to memory": (VERMILION, "\\\\\\\\"),
     "ST to scratchpad": (VERMILION, ""),
 }
