@@ -38,7 +38,7 @@ module tpe_execute
   assign preload_insn = insn_i;
   assign compute_insn = insn_i;
   alu_t alu_insn;
-  logic is_preload, is_compute, is_alu;
+  logic is_preload, is_compute, is_alu, is_array_empty;
   assign alu_insn = insn_i;
   assign is_alu = header.opcode == OpAlu;
   assign is_preload = header.opcode == OpPreload;
@@ -68,7 +68,7 @@ module tpe_execute
   assign ready_o = is_preload ? preload_ready && is_shadow_free
       : is_compute ? compute_ready && (!compute_insn.swap || is_shadow_complete)
       // Vectors overtake what is in the array, which must be empty.
-      : is_alu ? compute_idle && tag_valid_q == '0 && !alu_1_q
+      : is_alu ? compute_idle && is_array_empty
       : 1'b1;
   tpe_shadow u_shadow (
     .clk_i, .rst_ni, .preload_issue_i(preload_issue), .preload_last_i(preload_last), .swap_issue_i(swap_issue),
@@ -177,6 +177,7 @@ module tpe_execute
       end
     end
   end
+  assign is_array_empty = tag_valid_q == '0 && !alu_1_q;
   for (genvar c = 0; c < Cols; c++) begin : gen_lane
     logic signed [15:0] operand;
     assign operand = is_vector_q ? 16'($signed(operand_q[c])) : scalar_q;
