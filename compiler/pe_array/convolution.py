@@ -165,8 +165,8 @@ def output_tiles(array: PeArray, shape: ConvShape, layout: ConvLayout, slot_byte
     most_rows = slot_bytes // layout.input_row_bytes
     if most_rows < min(reach, shape.height):
         raise CompileError(
-            f"{reach} input rows of {layout.input_row_bytes} B do not fit {slot_bytes} B, the part of the scratchpad"
-            " for one input tile; use a larger scratchpad"
+            f"a row of outputs needs {reach} rows of inputs at once, {layout.input_row_bytes} B each, and one input tile has"
+            f" {slot_bytes} B of the scratchpad; use a larger scratchpad, or split the op"
         )
     num_y = max(1, min(most_vectors // num_x, (most_rows - reach) // shape.stride + 1, shape.output_height))
     found: list[OutputTile] = []
