@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...archdsl import OUT_DEPTH, Instruction, ModelError, PeArray, tensor_pe_array_isa
 
 if TYPE_CHECKING:
-    from .replay_core import Program, Record, Sizes
+    from .replay_records import Program, Record, Sizes
 
 Cycles = npt.NDArray[np.int64]
 KINDS = {
@@ -70,7 +70,8 @@ def replay(
     Raises:
         ModelError: The program hangs; with the state of queues and tokens.
     """
-    from .replay_core import DONE, Record, replay_core
+    from .replay_core import DONE, replay_core
+    from .replay_records import Record
 
     num = len(program)
     timing = replace(
@@ -113,7 +114,7 @@ def with_issue_cycles(program: Sequence[Instruction], found: Replay) -> tuple[In
 
 
 def _sizes(array: PeArray) -> Sizes:
-    from .replay_core import Sizes
+    from .replay_records import Sizes
 
     return Sizes(
         rows=array.rows,
@@ -136,7 +137,8 @@ def _sizes(array: PeArray) -> Sizes:
 
 
 def _columns(program: Sequence[Instruction]) -> Program:
-    from .replay_core import BARRIER, Program
+    from .replay_core import BARRIER
+    from .replay_records import Program
 
     isa = tensor_pe_array_isa()
     queues = {queue.name: idx for idx, queue in enumerate(isa.queues)}
