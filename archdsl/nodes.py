@@ -275,6 +275,10 @@ class ComputeType(Spec):
     accumulator_bits: Count | None = Field(
         default=None, description="Width of the accumulator [bit]; the op decides when left out."
     )
+    fixed_point_sum: Flag = Field(
+        default=False,
+        description="Sums of floating-point products are kept exactly, as fixed-point numbers of `accumulator_bits`.",
+    )
 
 
 class Compute(Spec):

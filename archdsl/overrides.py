@@ -32,7 +32,7 @@ def apply_overrides(root: YamlMap, overrides: YamlMap, path: Path, faults: list[
 
     Args:
         root: Tree to change.
-        overrides: Dotted paths and their values; maps may nest instead.
+        overrides: Dotted paths and their values; maps may nest instead. In place of a map, null takes it away.
         path: Path of `overrides` itself, for messages.
         faults: Faults are added here, where the override stands.
     """
@@ -92,6 +92,8 @@ def _set(tree: YamlTree, steps: tuple[str, ...], value: YamlTree, place: Place, 
         # Whether the field exists is for validation to say; it points at `place`.
         old = YamlMap({}, {}, place)
         key_place = place
+    elif not rest and isinstance(old, YamlMap) and isinstance(value, YamlScalar) and value.value is None:
+        return tree.without(step)
     else:
         key_place = tree.key_places[step] if rest else place
     return tree.with_entry(step, _set(old, rest, value, place, (*done, step)), key_place)

@@ -24,8 +24,14 @@ class Control(Spec):
     parameter_slots: Annotated[Count, Field(le=16)] = Field(
         default=4, description="Sets of channel parameters (bias, multiplier, shift) of post-processing."
     )
+    table_slots: Annotated[Count, Field(le=7)] = Field(
+        default=2, description="Tables of 256 elements in which post-processing looks results up."
+    )
     rounding: Literal["half_to_even", "half_away"] = Field(
         default="half_to_even", description="How requantisation rounds ties."
+    )
+    fp8_format: Literal["e4m3", "e5m2"] = Field(
+        default="e4m3", description="Which of the formats of 8 bits an array of datatype fp8 multiplies."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..archdsl import (
+    E4M3,
     INDEX_BITS,
     OUT_DEPTH,
     TOKEN_BITS,
@@ -26,6 +27,8 @@ def package(array: PeArray) -> str:
 def _parameters(array: PeArray) -> list[tuple[str, str, int | str]]:
     isa = tensor_pe_array_isa()
     operands = {field.name: field.bits for kind in isa.instructions for field in kind.fields}
+    # Functions on floating-point elements must have legal widths even where they are not used.
+    floating = array.format if array.format.is_float else E4M3
     sizes = {
         "Rows": array.rows,
         "Cols": array.cols,
@@ -33,6 +36,9 @@ def _parameters(array: PeArray) -> list[tuple[str, str, int | str]]:
         "RowW": _bits(array.rows),
         "ElemW": array.element_bits,
         "AccW": array.accumulator_bits,
+        "SumW": array.sum_bits,
+        "ExpW": floating.exponent_bits,
+        "ManW": floating.significand_bits,
         "WordBytes": array.word_bytes,
         "WordW": 8 * array.word_bytes,
         "WordShift": _bits(array.word_bytes),
@@ -55,6 +61,12 @@ def _parameters(array: PeArray) -> list[tuple[str, str, int | str]]:
         "SlotW": _bits(array.parameter_slots),
         "ParamBeats": array.slot_beats,
         "ParamBeatW": _bits(array.slot_beats),
+        "TableSlots": array.table_slots,
+        "TableSlotW": _bits(array.table_slots),
+        "TableBeats": array.table_beats,
+        "TableBeatW": _bits(array.table_beats),
+        "ShiftW": operands["shift"],
+        "LookupW": operands["lookup"],
         "InsnW": isa.instruction_bits,
         "OpcodeW": isa.header[0].bits,
         "CycleW": next(field.bits for field in isa.header if field.name == "issue_cycle"),
@@ -71,6 +83,8 @@ def _parameters(array: PeArray) -> list[tuple[str, str, int | str]]:
     }
     found: list[tuple[str, str, int | str]] = [("int unsigned", name, value) for name, value in sizes.items()]
     found.append(("bit", "ScratchpadSinglePort", f"1'b{int(array.is_single_port)}"))
+    found.append(("bit", "IsFloat", f"1'b{int(array.format.is_float)}"))
+    found.append(("bit", "HasInfinity", f"1'b{int(array.format.has_infinity)}"))
     found.append(("bit", "RoundHalfToEven", f"1'b{int(array.rounding == 'half_to_even')}"))
     return found
 

@@ -53,7 +53,7 @@ def small_array(rows: int, cols: int) -> PeArray:
     return PeArray(
         rows=rows, cols=cols, scratchpad_bytes=64 * lanes, scratchpad_banks=2, is_single_port=False, word_bytes=lanes,
         accumulator_vectors=8, accumulator_banks=2, post_lanes=cols, bus_bytes=lanes, queue_depth=2, loads_in_flight=2,
-        requests_in_flight=2, parameter_slots=2, rounding="half_to_even", latency_cycles=4, cycles_per_beat=1,
+        requests_in_flight=2, parameter_slots=2, table_slots=1, rounding="half_to_even", latency_cycles=4, cycles_per_beat=1,
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ SHADOW = PropertySet(
 WEIGHTS = PropertySet(
     top="tpe_weights_fv",
     modules=(
-        "tpe_align", "tpe_skew", "tpe_array", "tpe_preload", "tpe_compute", "tpe_shadow", "tpe_execute",
+        "tpe_number_pkg", "tpe_align", "tpe_skew", "tpe_array", "tpe_preload", "tpe_compute", "tpe_vector", "tpe_shadow", "tpe_execute",
     ),
     arrays=((2, 2), (3, 2), (2, 3)),
     depth_steps=10,

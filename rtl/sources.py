@@ -7,8 +7,8 @@ from pathlib import Path
 SV_DIR = Path(__file__).parent / "sv"
 FORMAL_DIR = Path(__file__).parent / "formal"
 DESIGN = (
-    "tpe_fifo", "tpe_tokens", "tpe_fetch", "tpe_issue", "tpe_load", "tpe_arbiter", "tpe_scratchpad", "tpe_align",
-    "tpe_skew", "tpe_array", "tpe_preload", "tpe_compute", "tpe_accumulator", "tpe_requantise", "tpe_store", "tpe_shadow",
+    "tpe_number_pkg", "tpe_fifo", "tpe_tokens", "tpe_fetch", "tpe_issue", "tpe_load", "tpe_arbiter", "tpe_scratchpad", "tpe_align",
+    "tpe_skew", "tpe_array", "tpe_preload", "tpe_compute", "tpe_vector", "tpe_accumulator", "tpe_requantise", "tpe_float_round", "tpe_float32", "tpe_store", "tpe_shadow",
     "tpe_execute", "tpe_core",
 )  # fmt: skip
 BENCH = ("tpe_memory", "tpe_tb")

@@ -25,18 +25,21 @@ _WRITERS: dict[Space, tuple[Unit, ...]] = {
     Space.SCRATCHPAD: (Unit.LOAD, Unit.STORE),
     Space.ACCUMULATORS: (Unit.SUMS,),
     Space.PARAMETERS: (Unit.LOAD,),
+    Space.TABLES: (Unit.LOAD,),
     Space.MEMORY: (Unit.STORE,),
 }
 _READERS: dict[Space, tuple[Unit, ...]] = {
     Space.SCRATCHPAD: (Unit.PRELOAD, Unit.COMPUTE),
     Space.ACCUMULATORS: (Unit.STORE,),
     Space.PARAMETERS: (Unit.STORE,),
+    Space.TABLES: (Unit.STORE,),
     Space.MEMORY: (Unit.LOAD,),
 }
 _SOURCES = {
     Space.SCRATCHPAD: "load it first",
     Space.ACCUMULATORS: "let a COMPUTE without accumulate write it first",
     Space.PARAMETERS: "load it first",
+    Space.TABLES: "load it first",
 }
 _QUEUE = {
     Unit.LOAD: "load",
@@ -115,6 +118,7 @@ def _shadows(touched: Sequence[tuple[Access, ...]], array: PeArray) -> dict[Spac
         Space.SCRATCHPAD: _Shadow(granule=1, num_places=array.scratchpad_bytes),
         Space.ACCUMULATORS: _Shadow(granule=1, num_places=array.accumulator_vectors),
         Space.PARAMETERS: _Shadow(granule=1, num_places=array.parameter_slots),
+        Space.TABLES: _Shadow(granule=1, num_places=array.table_slots),
         Space.MEMORY: _Shadow(granule=granule, num_places=ceil_div(end, granule)),
     }
 

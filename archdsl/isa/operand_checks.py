@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from .encoding import Instruction, operand_faults
 from .parameters import PeArray
 from .regions import (
+    LOAD_SPACES,
     Access,
     Config,
     Region,
@@ -88,6 +89,8 @@ class OperandCheck:
             "PRELOAD": self._preload,
             "COMPUTE": self._compute,
             "ALU": self._vector,
+            "CFG_WALK": self._elements,
+            "CFG_ALU": self._scalar,
             "CFG_ST": self._output_range,
             "ST": self._store,
         }
@@ -111,25 +114,43 @@ class OperandCheck:
             yield from _aligned("memory_row_bytes of CFG_LD", self.config.ld["memory_row_bytes"], bus, "the bus")
         yield from self._within(Space.MEMORY, (load_source(ld, self.config, array),), "reads")
         if ld["space"]:
-            yield from self._load_parameters(ld)
+            yield from self._load_slot(ld)
             return
         yield from _aligned("local_address", ld["local_address"], bus, "the bus")
         if ld["rows"] > 1:
             yield from _aligned("local_row_bytes of CFG_LD", self.config.ld["local_row_bytes"], bus, "the bus")
         yield from self._within(Space.SCRATCHPAD, (load_target(ld, self.config, array),), "writes")
 
-    def _load_parameters(self, ld: Instruction) -> Iterator[str]:
+    def _load_slot(self, ld: Instruction) -> Iterator[str]:
+        space = LOAD_SPACES[ld["space"]]
+        is_table = space == Space.TABLES
+        what = "a table" if is_table else "a set of channel parameters"
+        num_beats = self.array.table_beats if is_table else self.array.slot_beats
         if ld["rows"] != 1:
-            yield f"rows is {ld['rows']}; a load of channel parameters has 1"
-        if ld["row_beats"] != self.array.slot_beats:
-            yield f"row_beats is {ld['row_beats']}; a set of channel parameters has {self.array.slot_beats}"
-        yield from self._slot("local_address", ld["local_address"])
+            yield f"rows is {ld['rows']}; {what} takes a load of 1"
+        if ld["row_beats"] != num_beats:
+            yield f"row_beats is {ld['row_beats']}; {what} has {num_beats}"
+        yield from self._slot("local_address", ld["local_address"], space)
 
-    def _slot(self, name: str, slot: int) -> Iterator[str]:
-        if slot >= self.array.parameter_slots:
-            yield f"{name} is slot {slot}; there are {self.array.parameter_slots} parameter slots, from 0"
+    def _slot(self, name: str, slot: int, space: Space) -> Iterator[str]:
+        num = self.array.table_slots if space == Space.TABLES else self.array.parameter_slots
+        if slot >= num:
+            yield f"{name} is slot {slot}; there are {num} {space}s, from 0"
 
     # ---- Execution.
+
+    def _elements(self, walk: Instruction) -> Iterator[str]:
+        """Of floating-point elements the width is fixed."""
+        for name in ("input_bits", "weight_bits"):
+            bits = element_bits(walk, name)
+            if self.array.format.is_float and bits != 8:
+                yield f"{name} is {bits}; the PE array's elements are {self.array.format.name}, of 8 bits"
+
+    def _scalar(self, cfg: Instruction) -> Iterator[str]:
+        if self.array.format.is_float and not 0 <= cfg["scalar"] <= 0xFF:
+            yield f"scalar is {cfg['scalar']}; it must be the code of an element of {self.array.format.name}, 0 to 255"
+        if self.array.format.is_float and cfg["shift"]:
+            yield f"shift is {cfg['shift']}; products of {self.array.format.name} are exact: it must be 0"
 
     def _preload(self, preload: Instruction) -> Iterator[str]:
         yield from self._most_rows(preload)
@@ -141,6 +162,8 @@ class OperandCheck:
 
     def _compute(self, compute: Instruction) -> Iterator[str]:
         yield from self._most_rows(compute)
+        if element_bits(self.config.walk, "input_bits") == 32:
+            yield "input_bits of CFG_WALK is 32; the PE array takes elements of 8 or 4 bits, and ALU alone those of 32"
         yield from self._walk(compute)
 
     def _vector(self, alu: Instruction) -> Iterator[str]:
@@ -151,6 +174,10 @@ class OperandCheck:
     def _most_columns(self, instruction: Instruction) -> Iterator[str]:
         if instruction["columns"] > self.array.cols:
             yield f"columns is {instruction['columns']}; the PE array has {self.array.cols}"
+            return
+        has_words = instruction.name == "ALU" and element_bits(self.config.walk, "input_bits") == 32
+        if has_words and instruction["columns"] > self.array.word_lanes:
+            yield f"columns is {instruction['columns']}; a vector of 32-bit elements has up to {self.array.word_lanes}"
 
     def _walk(self, compute: Instruction) -> Iterator[str]:
         most = 1 << (POSITION_BITS - 1)
@@ -166,15 +193,27 @@ class OperandCheck:
     # ---- Stores.
 
     def _output_range(self, cfg: Instruction) -> Iterator[str]:
-        if cfg["low"] > cfg["high"]:
+        number_format = self.array.format
+        for name in ("low", "high"):
+            if number_format.is_nan(cfg[name]):
+                yield f"{name} is {cfg[name]}, which is NaN in {number_format.name}; it must be a number"
+        if number_format.is_float and cfg["zero_point"]:
+            yield f"zero_point is {cfg['zero_point']}; elements of {number_format.name} have none: it must be 0"
+        if number_format.rank(cfg["low"]) > number_format.rank(cfg["high"]):
             yield f"low is {cfg['low']} and high {cfg['high']}; low must not be above high"
 
     def _store(self, store: Instruction) -> Iterator[str]:
         array, bits = self.array, element_bits(store, "format")
         yield from self._most_columns(store)
         if bits < 32:
-            yield from self._slot("slot", store["slot"])
-        if bits == 4:
+            yield from self._slot("slot", store["slot"], Space.PARAMETERS)
+        if store["lookup"]:
+            yield from self._slot("lookup - 1", store["lookup"] - 1, Space.TABLES)
+            if bits == 32:
+                yield f"lookup is {store['lookup']}, and format 32; tables hold elements of 8 bits: set it to 0"
+        if bits == 4 and array.format.is_float:
+            yield f"format is 4; the PE array's elements are {array.format.name}: store 8 or 32 bits"
+        elif bits == 4:
             yield from self._nibbles(store)
         yield from self._within(Space.ACCUMULATORS, (store_source(store),), "reads")
         target = store_target(store, self.config)

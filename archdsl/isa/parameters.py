@@ -9,7 +9,8 @@ from typing import Literal
 from ..errors import ArchError
 from ..nodes import Memory
 from ..spatial import SpatialArch
-from ..workload import TensorRole
+from ..workload import TensorRole, ceil_div
+from .formats import FLAG_BITS, FP8_FORMATS, INT8, NumberFormat
 
 Rounding = Literal["half_to_even", "half_away"]
 OUT_DEPTH = 8
@@ -18,6 +19,8 @@ TOKEN_BITS = 8
 """Width of the counters of tokens."""
 INDEX_BITS = 20
 """Width of the program counter."""
+TABLE_BYTES = 256
+"""Elements of a table: one for every byte."""
 PARAMETER_BYTES = 9
 """Channel parameters of one column: bias (4), multiplier (4), shift (1)."""
 
@@ -28,8 +31,8 @@ class PeArray:
 
     Attributes:
         rows, cols: PEs down (reduction) and across (output channels).
-        element_bits: Bits of an element inside the array.
-        accumulator_bits: Width of a partial sum.
+        format: How the 8 bits of an element inside the array are read.
+        accumulator_bits: Width of the number in a partial sum.
         scratchpad_bytes: Size of the scratchpad; `scratchpad_banks` parts of equal size.
         is_single_port: Whether a bank reads or writes in a cycle; else it does both.
         word_bytes: Bytes of a scratchpad word.
@@ -40,6 +43,7 @@ class PeArray:
         loads_in_flight: Loads whose data may be outstanding.
         requests_in_flight: Rows that main memory may be asked for ahead.
         parameter_slots: Sets of channel parameters.
+        table_slots: Tables of 256 elements.
         rounding: How ties of requantisation are rounded.
         latency_cycles: Cycles from a request to main memory to its first beat.
         cycles_per_beat: Cycles from one beat to the next.
@@ -48,6 +52,7 @@ class PeArray:
     rows: int
     cols: int
     element_bits: int = 8
+    format: NumberFormat = INT8
     accumulator_bits: int = 32
     scratchpad_bytes: int
     scratchpad_banks: int
@@ -61,9 +66,15 @@ class PeArray:
     loads_in_flight: int
     requests_in_flight: int
     parameter_slots: int
+    table_slots: int
     rounding: Rounding
     latency_cycles: int
     cycles_per_beat: int
+
+    @property
+    def sum_bits(self) -> int:
+        """Bits of a partial sum: its number, and what says that it is none."""
+        return self.accumulator_bits + (FLAG_BITS if self.format.is_float else 0)
 
     @property
     def bank_words(self) -> int:
@@ -74,6 +85,16 @@ class PeArray:
     def slot_beats(self) -> int:
         """Beats of one set of channel parameters."""
         return -(-PARAMETER_BYTES * self.cols // self.bus_bytes)
+
+    @property
+    def table_beats(self) -> int:
+        """Beats of a table."""
+        return TABLE_BYTES // self.bus_bytes
+
+    @property
+    def word_lanes(self) -> int:
+        """Elements of 32 bits that a vector may have."""
+        return max(self.rows, self.cols) // 4
 
     @property
     def num_passes(self) -> int:
@@ -114,14 +135,18 @@ def pe_array(arch: SpatialArch) -> PeArray:
     word_bytes = 1 << max(1, math.ceil(math.log2(max(rows, cols))))
     bus_bytes = main.min_transfer_bytes
     rate = arch.read_bytes_per_cycle(main)
+    number_format, accumulator_bits = _numbers(arch, faults)
+    sum_bytes = ceil_div(accumulator_bits + (FLAG_BITS if number_format.is_float else 0), 8)
     made = PeArray(
         rows=rows,
         cols=cols,
+        format=number_format,
+        accumulator_bits=accumulator_bits,
         scratchpad_bytes=_capacity(pad, faults),
         scratchpad_banks=pad.banks,
         is_single_port=pad.ports.read == 0,
         word_bytes=word_bytes,
-        accumulator_vectors=_capacity(accumulator, faults) // (4 * cols),
+        accumulator_vectors=_capacity(accumulator, faults) // (sum_bytes * cols),
         accumulator_banks=accumulator.banks,
         post_lanes=arch.compute.vector_lanes or cols,
         bus_bytes=bus_bytes,
@@ -129,6 +154,7 @@ def pe_array(arch: SpatialArch) -> PeArray:
         loads_in_flight=control.loads_in_flight,
         requests_in_flight=control.requests_in_flight,
         parameter_slots=control.parameter_slots,
+        table_slots=control.table_slots,
         rounding=control.rounding,
         latency_cycles=math.ceil(main.latency_cycles),
         cycles_per_beat=max(1, math.ceil(bus_bytes / rate)),
@@ -137,6 +163,21 @@ def pe_array(arch: SpatialArch) -> PeArray:
     if faults:
         raise ArchError(f"{arch.name}: no RTL can be built: {'; '.join(faults)}")
     return made
+
+
+def _numbers(arch: SpatialArch, faults: list[str]) -> tuple[NumberFormat, int]:
+    """The format of elements and the width of sums."""
+    kinds = arch.compute.datatypes
+    names = [name for name in kinds if name not in ("int4", "int8")]
+    if "int8" in kinds and not names:
+        return INT8, kinds["int8"].accumulator_bits or 32
+    if list(kinds) == ["fp8"] and arch.control is not None:
+        kind, found = kinds["fp8"], FP8_FORMATS[arch.control.fp8_format]
+        if not kind.fixed_point_sum or kind.accumulator_bits is None:
+            faults.append("fp8 must have fixed_point_sum: true and accumulator_bits: its sums are exact")
+        return found, kind.accumulator_bits or found.product_bits + 1
+    faults.append(f"the compute unit's datatypes must be int8, int8 with int4, or fp8 alone, not {', '.join(kinds)}")
+    return INT8, 32
 
 
 def _capacity(memory: Memory, faults: list[str]) -> int:
@@ -148,7 +189,9 @@ def _capacity(memory: Memory, faults: list[str]) -> int:
 
 def _size_faults(array: PeArray) -> list[str]:
     """What the RTL cannot be built for."""
+    least, most = array.format.product_bits + 2, 128 if array.format.is_float else 32
     checks = {
+        f"accumulator_bits ({array.accumulator_bits}) must be from {least} to {most} for {array.format.name}": least <= array.accumulator_bits <= most,
         f"rows ({array.rows}) and cols ({array.cols}) must be from 2 to 128": min(array.rows, array.cols) >= 2 and max(array.rows, array.cols) <= 128,
         f"the bus ({array.bus_bytes} B) must be a power of two": array.bus_bytes & (array.bus_bytes - 1) == 0,
         f"the bus ({array.bus_bytes} B) must not be wider than a scratchpad word ({array.word_bytes} B)": array.bus_bytes <= array.word_bytes,

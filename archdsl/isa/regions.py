@@ -17,7 +17,12 @@ class Space(StrEnum):
     SCRATCHPAD = "scratchpad byte"
     ACCUMULATORS = "accumulator vector"
     PARAMETERS = "parameter slot"
+    TABLES = "table slot"
     MEMORY = "main memory byte"
+
+
+LOAD_SPACES = (Space.SCRATCHPAD, Space.PARAMETERS, Space.TABLES)
+"""Where an LD goes, by the choice of its `space`."""
 
 
 class Unit(IntEnum):
@@ -116,7 +121,7 @@ def load_source(ld: Instruction, config: Config, array: PeArray) -> Region:
 
 
 def load_target(ld: Instruction, config: Config, array: PeArray) -> Region:
-    """What an LD writes: bytes of the scratchpad, or a parameter slot."""
+    """What an LD writes: bytes of the scratchpad, or a slot of parameters or tables."""
     if ld["space"]:
         return Region(first=ld["local_address"], length=1)
     return Region(
@@ -145,7 +150,14 @@ def operand_source(alu: Instruction, config: Config, array: PeArray) -> tuple[Re
     if not alu["operand"]:
         return ()
     width = vector_bytes(array.cols, element_bits(config.walk, "weight_bits"))
-    return (Region(first=config.alu["address"], length=width),)
+    num = alu["x_count"] * alu["y_count"] if operand_name(alu) == "sequence" else 1
+    region = Region(first=config.alu["address"], length=width, num_x=num, x_step=config.alu["step_bytes"])
+    return (region.merged(),)
+
+
+def operand_name(alu: Instruction) -> str:
+    """What an ALU's second operand is."""
+    return alu.kind.field("operand").choices[alu["operand"]]
 
 
 def compute_sources(compute: Instruction, config: Config) -> tuple[Region, ...]:
@@ -192,7 +204,10 @@ def _inside(first: int, step: int, num: int, length: int, end: int) -> range:
 
 def compute_target(compute: Instruction) -> Region:
     """Accumulator vectors that a COMPUTE or ALU writes."""
-    return Region(first=compute["destination"], length=compute["x_count"] * compute["y_count"])
+    is_held = compute.name == "ALU" and compute["hold"]
+    return Region(
+        first=compute["destination"], length=1 if is_held else compute["x_count"] * compute["y_count"]
+    )  # fmt: skip
 
 
 def store_source(store: Instruction) -> Region:
@@ -215,7 +230,7 @@ def store_target(store: Instruction, config: Config) -> Region:
 def accesses(instruction: Instruction, config: Config, array: PeArray) -> tuple[Access, ...]:
     """Everything that a valid instruction touches."""
     if instruction.name == "LD":
-        space = Space.PARAMETERS if instruction["space"] else Space.SCRATCHPAD
+        space = LOAD_SPACES[instruction["space"]]
         return (
             Access(space=Space.MEMORY, unit=Unit.LOAD, regions=(load_source(instruction, config, array),), is_read=True),
             Access(space=space, unit=Unit.LOAD, regions=(load_target(instruction, config, array),), is_write=True),
@@ -243,5 +258,8 @@ def accesses(instruction: Instruction, config: Config, array: PeArray) -> tuple[
         if element_bits(instruction, "format") < 32:
             slot = Region(first=instruction["slot"], length=1)
             found.append(Access(space=Space.PARAMETERS, unit=Unit.STORE, regions=(slot,), is_read=True))
+        if instruction["lookup"]:
+            slot = Region(first=instruction["lookup"] - 1, length=1)
+            found.append(Access(space=Space.TABLES, unit=Unit.STORE, regions=(slot,), is_read=True))
         return tuple(found)
     return ()

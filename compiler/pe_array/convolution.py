@@ -213,7 +213,8 @@ class ConvKernel:
         shape: The convolution.
         layout: Its data in main memory.
         padding: Value of padded inputs.
-        zero_point, low, high: Of the output.
+        zero_point: Of the output.
+        low, high: What outputs are clipped to; the format's least and greatest finite element unless given.
     """
 
     def __init__(
@@ -224,15 +225,19 @@ class ConvKernel:
         *,
         padding: int = 0,
         zero_point: int = 0,
-        low: int = -128,
-        high: int = 127,
+        low: int | None = None,
+        high: int | None = None,
     ) -> None:
         self.builder = builder
         self.array = builder.array
         self.shape = shape
         self.layout = layout
         self.padding = padding
-        self.output = {"zero_point": zero_point, "low": low, "high": high}
+        self.output = {
+            "zero_point": zero_point,
+            "low": self.array.format.low if low is None else low,
+            "high": self.array.format.high if high is None else high,
+        }
         self.taps = taps_of(self.array, shape, layout.pixel_bytes)
         self.num_output_tiles = ceil_div(shape.outputs, self.array.cols)
         # An input tile takes the place of the one before the last, whose computations must stand in front of its loads.

@@ -75,7 +75,8 @@ class VectorKernel:
         taps: What is combined.
         operation: How.
         padding: Value of inputs outside; the least for a maximum.
-        zero_point, low, high: Of the output.
+        zero_point: Of the output.
+        low, high: What outputs are clipped to; the format's least and greatest finite element unless given.
 
     Raises:
         CompileError: Channels and outputs differ, or something does not fit.
@@ -91,8 +92,8 @@ class VectorKernel:
         *,
         padding: int = 0,
         zero_point: int = 0,
-        low: int = -128,
-        high: int = 127,
+        low: int | None = None,
+        high: int | None = None,
     ) -> None:
         self.builder = builder
         self.array = builder.array
@@ -105,7 +106,11 @@ class VectorKernel:
         self.taps = tuple(taps)
         self.operation = operation
         self.padding = padding
-        self.output = {"zero_point": zero_point, "low": low, "high": high}
+        self.output = {
+            "zero_point": zero_point,
+            "low": self.array.format.low if low is None else low,
+            "high": self.array.format.high if high is None else high,
+        }
         self.num_inputs = 1 + max(tap.source for tap in taps)
         half = self.array.scratchpad_bytes // 2
         self.slot_bytes = half // 2 // self.num_inputs // self.array.word_bytes * self.array.word_bytes

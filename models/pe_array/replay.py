@@ -148,6 +148,11 @@ def _columns(program: Sequence[Instruction]) -> Program:
         values = [next((insn.operands[n] for n in names if n in insn.operands), 0) for insn in program]
         return np.array(values, dtype=np.int64)
 
+    def bits(name: str) -> Cycles:
+        """What a choice of bits stands for; 0 where there is none."""
+        values = [int(insn.kind.field(name).choices[insn[name]]) if insn.name == "CFG_WALK" else 0 for insn in program]
+        return np.array(values, dtype=np.int64)
+
     def header(name: str) -> Cycles:
         return np.array([int(getattr(insn, name)) for insn in program], dtype=np.int64)
 
@@ -174,7 +179,9 @@ def _columns(program: Sequence[Instruction]) -> Program:
         vector=column("destination", "source"),
         accumulate=column("accumulate"),
         swap=column("swap"),
-        is_narrow=np.stack([column("input_bits"), column("weight_bits")], axis=1),
+        bits=np.stack([bits("input_bits"), bits("weight_bits")], axis=1),
+        step_bytes=column("step_bytes"),
+        hold=column("hold"),
         columns=column("columns"),
         format=column("format"),
         is_other=column("space", "operand"),

@@ -60,13 +60,15 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
     # Execute.
     tile, walk, cfg_alu = -1, -1, -1
     reserved, complete = False, False
-    pre_insn, pre_row, pre_addr, pre_narrow = -1, 0, 0, 0
+    pre_insn, pre_row, pre_addr, pre_narrow = -1, 0, 0, False
     cp_insn, cp_swap, cp_x, cp_y, cp_left_x, cp_left_y, cp_row_addr, cp_dest = -1, False, 0, 0, 0, 0, 0, 0
-    cp_tile_rows, cp_width, cp_row_step, cp_x_step, cp_y_step, cp_narrow = 0, 0, 0, 0, 0, 0
-    cp_is_alu, cp_fetch, cp_operand, cp_operand_narrow, alu_1, alu_2 = False, False, 0, 0, False, False
+    cp_tile_rows, cp_width, cp_row_step, cp_x_step, cp_y_step, cp_bits = 0, 0, 0, 0, 0, 8
+    cp_is_alu, cp_fetch, cp_operand, cp_operand_narrow, cp_operand_step = False, False, 0, False, 0
+    cp_is_sequence, cp_accumulate, alu_1, alu_2, alu_3 = False, False, False, False, False
     latency = sizes.rows + sizes.cols
     tag_insn = np.full(latency, -1, dtype=np.int64)  # by cycle modulo the latency; -1 for none
     tag_last = np.zeros(latency, dtype=np.bool_)
+    tag_accumulate = np.zeros(latency, dtype=np.bool_)
     tag_dest = np.zeros(latency, dtype=np.int64)
     num_tags = 0
     end_insn = -1
@@ -110,8 +112,10 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
             cp_mask = (1 << _bank(sizes, cp_operand)) | (1 << _bank(sizes, cp_operand + width - 1))
         elif cp_insn >= 0:
             num_bytes = program.rows[cp_insn]
-            if cp_narrow:
+            if cp_bits == 4:
                 num_bytes = (num_bytes + 1) >> 1
+            elif cp_bits == 32 and cp_is_alu:
+                num_bytes = num_bytes << 2
             low = max(-cp_x, 0)
             high = min(cp_width - cp_x, num_bytes)
             if 0 <= cp_y < cp_tile_rows and low < high:
@@ -147,7 +151,7 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
         slot = cycle % latency
         sum_insn = tag_insn[slot]
         sum_bank = -1
-        if sum_insn >= 0 and program.accumulate[sum_insn]:
+        if sum_insn >= 0 and tag_accumulate[slot]:
             sum_bank = _acc_bank(sizes, tag_dest[slot])
         # ---- Store.
         rd_wants = rd_insn >= 0 and gap == 0 and under_way != sizes.out_depth
@@ -211,7 +215,7 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
         # ---- Dispatch.
         is_idle = (
             count[0] == 0 and count[1] == 0 and count[2] == 0 and req_insn < 0 and transfer_count == 0 and pre_insn < 0
-            and cp_insn < 0 and num_tags == 0 and not alu_1 and not alu_2 and end_insn < 0 and is_store_idle
+            and cp_insn < 0 and num_tags == 0 and not alu_1 and not alu_2 and not alu_3 and end_insn < 0 and is_store_idle
         )  # fmt: skip
         is_taken = False
         if fetched >= 0:
@@ -276,18 +280,24 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
             if program.kind[sum_insn] == COMPUTE:
                 num_tags -= 1
         tag_insn[slot] = -1
-        alu_2, alu_1 = alu_1, cp_step and cp_is_alu
+        alu_3, alu_2, alu_1 = alu_2, alu_1, cp_step and cp_is_alu
         if cp_fetched:
             cp_fetch = False
+            cp_operand += cp_operand_step
         if cp_step:
-            # Vectors come two cycles behind their step, sums when they have gone through the array.
-            place = (cycle + 2) % latency if cp_is_alu else slot
+            # Vectors come three cycles behind their step, sums when they have gone through the array.
+            place = (cycle + 3) % latency if cp_is_alu else slot
+            tag_accumulate[place] = cp_accumulate
             tag_insn[place] = cp_insn
             tag_last[place] = cp_last
             tag_dest[place] = cp_dest
             num_tags += int(not cp_is_alu)
             cp_swap = False
-            cp_dest += 1
+            cp_fetch = cp_is_sequence and not cp_last
+            if program.hold[cp_insn]:
+                cp_accumulate = True
+            else:
+                cp_dest += 1
             if cp_last:
                 push[1] += program.push_prev[cp_insn]
                 cp_insn = -1
@@ -370,14 +380,17 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 transfer_count += 1
             elif kind == PRELOAD:
                 pre_insn, pre_row, pre_addr = insn, 0, program.address[insn]
-                pre_narrow = program.is_narrow[walk, 1] if walk >= 0 else 0
+                pre_narrow = walk >= 0 and program.bits[walk, 1] == 4
                 reserved = True
             elif kind in (COMPUTE, ALU):
                 cp_insn, cp_swap, cp_dest = insn, program.swap[insn] > 0, program.vector[insn]
                 cp_is_alu = kind == ALU
                 cp_fetch = cp_is_alu and program.is_other[insn] > 0
                 cp_operand = program.address[cfg_alu] if cfg_alu >= 0 else 0
-                cp_operand_narrow = program.is_narrow[walk, 1] if walk >= 0 else 0
+                cp_operand_step = program.step_bytes[cfg_alu] if cfg_alu >= 0 else 0
+                cp_operand_narrow = walk >= 0 and program.bits[walk, 1] == 4
+                cp_is_sequence = cp_is_alu and program.is_other[insn] == 2
+                cp_accumulate = program.accumulate[insn] > 0
                 cp_x, cp_y = program.x[insn], program.y[insn]
                 cp_left_x, cp_left_y = program.x_count[insn], program.y_count[insn]
                 cp_tile_rows = program.rows[tile] if tile >= 0 else 0
@@ -385,7 +398,7 @@ def replay_core(sizes: Sizes, program: Program, is_static: bool, max_cycles: int
                 row_bytes = program.row_bytes[tile] if tile >= 0 else 0
                 cp_x_step = program.x_step[walk] if walk >= 0 else 0
                 cp_y_step = program.y_step[walk] if walk >= 0 else 0
-                cp_narrow = program.is_narrow[walk, 0] if walk >= 0 else 0
+                cp_bits = program.bits[walk, 0] if walk >= 0 else 8
                 cp_row_addr = (program.address[tile] if tile >= 0 else 0) + cp_y * row_bytes
                 cp_row_step = cp_y_step * row_bytes
                 if cp_swap:

@@ -45,9 +45,11 @@ class Program(NamedTuple):
         x, y, x_count, y_count, x_step, y_step: Walks of COMPUTE, ALU, CFG_WALK and ST; strides of CFG_ST.
         vector: First accumulator vector.
         accumulate, swap: Of COMPUTE.
-        is_narrow: Inputs of 4 bits, weights of 4 bits (CFG_WALK), [instructions, 2].
+        bits: Of an input, and of a weight (CFG_WALK), [instructions, 2].
+        step_bytes: Of CFG_ALU.
+        hold: Of ALU.
         columns, format: Of ST.
-        is_other: Whether LD goes to the parameters, ST to the scratchpad, ALU has a vector as second operand.
+        is_other: Where LD and ST go, what ALU's second operand is; 0 for the scratchpad, main memory and a scalar.
     """
 
     kind: Ints
@@ -72,7 +74,9 @@ class Program(NamedTuple):
     vector: Ints
     accumulate: Ints
     swap: Ints
-    is_narrow: Ints
+    bits: Ints
+    step_bytes: Ints
+    hold: Ints
     columns: Ints
     format: Ints
     is_other: Ints

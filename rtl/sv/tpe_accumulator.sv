@@ -1,6 +1,7 @@
 // Accumulator memory: adds what comes out of the array, which never waits, and serves the store unit.
 module tpe_accumulator
   import tpe_pkg::*;
+  import tpe_number_pkg::*;
 (
   input  logic                       clk_i,
   input  logic                       rst_ni,
@@ -9,14 +10,14 @@ module tpe_accumulator
   input  logic                       sum_accumulate_i,
   input  logic [AccAddrW-1:0]        sum_addr_i,
   // The sums, one cycle later, and how they are combined with what is there.
-  input  logic [Cols-1:0][AccW-1:0]  sum_i,
+  input  logic [Cols-1:0][SumW-1:0]  sum_i,
   input  logic                       is_maximum_i,
   output logic                       write_valid_o,
   // Store.
   input  logic                       read_valid_i,
   input  logic [AccAddrW-1:0]        read_addr_i,
   output logic                       read_ready_o,
-  output logic [Cols-1:0][AccW-1:0]  read_data_o
+  output logic [Cols-1:0][SumW-1:0]  read_data_o
 );
   localparam int unsigned Depth = AccDepth / AccBanks;
   localparam int unsigned DepthW = (Depth > 1) ? $clog2(Depth) : 1;
@@ -35,8 +36,8 @@ module tpe_accumulator
   logic valid_q, accumulate_q, is_forwarded_q;
   logic [AccAddrW-1:0] addr_q;
   logic [AccBankW-1:0] sum_bank_q, read_bank_q;
-  logic [Cols-1:0][AccW-1:0] old, written, forward_q;
-  logic [AccBanks-1:0][Cols*AccW-1:0] data;
+  logic [Cols-1:0][SumW-1:0] old, written, forward_q;
+  logic [AccBanks-1:0][Cols*SumW-1:0] data;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       valid_q <= 1'b0;
@@ -59,16 +60,14 @@ module tpe_accumulator
 
   assign old = is_forwarded_q ? forward_q : data[sum_bank_q];
   for (genvar c = 0; c < Cols; c++) begin : gen_add
-    logic is_old_greater;
-    assign is_old_greater = $signed(old[c]) > $signed(sum_i[c]);
     assign written[c] = !accumulate_q ? sum_i[c]
-        : is_maximum_i ? (is_old_greater ? old[c] : sum_i[c]) : sum_i[c] + old[c];
+        : is_maximum_i ? maximum_of(old[c], sum_i[c]) : sum_of(old[c], sum_i[c]);
   end
   assign write_valid_o = valid_q;
   assign read_data_o = data[read_bank_q];
 
   for (genvar b = 0; b < AccBanks; b++) begin : gen_bank
-    logic [Cols*AccW-1:0] mem [Depth];
+    logic [Cols*SumW-1:0] mem [Depth];
     logic is_sum, is_read;
     assign is_sum = sum_read && bank_of(sum_addr_i) == AccBankW'(b);
     assign is_read = read_valid_i && read_ready_o && bank_of(read_addr_i) == AccBankW'(b);

@@ -1,11 +1,13 @@
 // Weight-stationary PE array with shadow weights. Inputs move right, partial sums down; a swap moves with the first
 // input of a tile, so that every PE changes its weight between two vectors. One process over all PEs: the simulator
 // keeps it a loop.
-module tpe_array #(
+module tpe_array
+  import tpe_number_pkg::*;
+#(
   parameter int unsigned Rows = 8,
   parameter int unsigned Cols = 8,
   parameter int unsigned ElemW = 8,
-  parameter int unsigned AccW = 32,
+  parameter int unsigned SumW = 32,
   localparam int unsigned RowW = (Rows > 1) ? $clog2(Rows) : 1
 ) (
   input  logic                              clk_i,
@@ -14,13 +16,13 @@ module tpe_array #(
   input  logic signed [Cols-1:0][ElemW-1:0] weight_i,
   input  logic [Cols-1:0]                   weight_valid_i,
   input  logic [Cols-1:0][RowW-1:0]         weight_row_i,
-  output logic signed [Cols-1:0][AccW-1:0]  sum_o
+  output logic [Cols-1:0][SumW-1:0]         sum_o
 );
   logic signed [ElemW-1:0] input_q [Rows][Cols];
   logic signed [ElemW-1:0] shadow_q [Rows][Cols];
   logic signed [ElemW-1:0] weight_q [Rows][Cols];
   logic swap_q [Rows][Cols];
-  logic signed [AccW-1:0] sum_q [Rows][Cols];
+  logic [SumW-1:0] sum_q [Rows][Cols];
 
   always_ff @(posedge clk_i) begin
     for (int r = 0; r < Rows; r++) begin
@@ -34,7 +36,7 @@ module tpe_array #(
         swap_q[r][c] <= swap;
         weight_q[r][c] <= weight;
         if (weight_valid_i[c] && weight_row_i[c] == RowW'(r)) shadow_q[r][c] <= weight_i[c];
-        sum_q[r][c] <= ((r == 0) ? '0 : sum_q[(r == 0) ? 0 : r - 1][c]) + AccW'(value * weight);
+        sum_q[r][c] <= sum_of((r == 0) ? '0 : sum_q[(r == 0) ? 0 : r - 1][c], product_of(value, weight));
       end
     end
   end

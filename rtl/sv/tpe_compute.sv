@@ -6,8 +6,11 @@ module tpe_compute
   input  logic                   rst_ni,
   input  compute_t               insn_i,      // ALU has the same fields up to `accumulate`
   input  logic                   is_alu_i,
-  input  logic                   is_vector_i,  // ALU's second operand is read first
+  input  logic                   is_vector_i,    // ALU's second operand is read first,
+  input  logic                   is_sequence_i,  // or one in front of every vector
+  input  logic                   is_held_i,      // ALU has one destination
   input  logic [LocalAddrW-1:0]  operand_addr_i,
+  input  logic [LocalAddrW-1:0]  operand_step_i,
   input  logic                   operand_is_nibbles_i,
   input  cfg_tile_t              tile_i,
   input  cfg_walk_t              walk_i,
@@ -37,8 +40,8 @@ module tpe_compute
 );
   localparam int unsigned PosW = LocalAddrW + 2;  // signed positions
 
-  logic is_alu_q, fetch_q;
-  logic [LocalAddrW-1:0] operand_addr_q;
+  logic is_alu_q, fetch_q, is_sequence_q, is_held_q;
+  logic [LocalAddrW-1:0] operand_addr_q, operand_step_q;
   logic operand_is_nibbles_q;
   logic busy_q, swap_q, accumulate_q, push_prev_q, push_next_q, nibbles_q;
   logic [LocalAddrW-1:0] row_addr_q, x_step_q, y_step_bytes_q, width_q;
@@ -90,7 +93,10 @@ module tpe_compute
     if (!rst_ni) begin
       is_alu_q <= 1'b0;
       fetch_q <= 1'b0;
+      is_sequence_q <= 1'b0;
+      is_held_q <= 1'b0;
       operand_addr_q <= '0;
+      operand_step_q <= '0;
       operand_is_nibbles_q <= 1'b0;
       busy_q <= 1'b0;
       swap_q <= 1'b0;
@@ -115,8 +121,11 @@ module tpe_compute
       padding_q <= '0;
     end else if (issue_i) begin
       is_alu_q <= is_alu_i;
-      fetch_q <= is_alu_i && is_vector_i;
+      fetch_q <= is_alu_i && (is_vector_i || is_sequence_i);
+      is_sequence_q <= is_alu_i && is_sequence_i;
+      is_held_q <= is_alu_i && is_held_i;
       operand_addr_q <= operand_addr_i;
+      operand_step_q <= operand_step_i;
       operand_is_nibbles_q <= operand_is_nibbles_i;
       busy_q <= 1'b1;
       swap_q <= !is_alu_i && insn_i.swap;
@@ -136,15 +145,19 @@ module tpe_compute
       y_left_q <= insn_i.y_count;
       y_step_q <= walk_i.y_step_rows;
       height_q <= tile_i.rows;
-      rows_q <= insn_i.rows;
+      // Lanes are bytes here: an element of 32 bits takes four.
+      rows_q <= (is_alu_i && walk_i.input_bits == CfgWalkInputBits32) ? insn_i.rows << 2 : insn_i.rows;
       destination_q <= insn_i.destination;
       padding_q <= walk_i.padding;
     end else if (fetch) begin
       fetch_q <= 1'b0;
+      operand_addr_q <= operand_addr_q + operand_step_q;
     end else if (step) begin
       busy_q <= !last;
+      fetch_q <= is_sequence_q && !last;
       swap_q <= 1'b0;
-      destination_q <= destination_q + 1'b1;
+      if (is_held_q) accumulate_q <= 1'b1;
+      else destination_q <= destination_q + 1'b1;
       if (is_x_end) begin
         x_left_q <= x_count_q;
         y_left_q <= y_left_q - 1'b1;

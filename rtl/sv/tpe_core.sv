@@ -98,7 +98,9 @@ module tpe_core
 
   // ---- Units.
   logic load_done, preload_done, compute_done, store_done;
-  logic load_write, param_valid;
+  logic load_write, param_valid, table_valid;
+  logic [TableSlotW-1:0] table_slot;
+  logic [TableBeatW-1:0] table_beat;
   logic [LocalAddrW-1:0] load_addr;
   logic [SlotW-1:0] param_slot;
   logic [ParamBeatW-1:0] param_beat;
@@ -108,7 +110,8 @@ module tpe_core
     .done_push_o(load_push), .done_o(load_done), .idle_o(unit_idle[0]),
     .req_valid_o, .req_ready_i, .req_addr_o, .req_beats_o, .data_valid_i, .data_i,
     .write_valid_o(load_write), .write_addr_o(load_addr),
-    .param_valid_o(param_valid), .param_slot_o(param_slot), .param_beat_o(param_beat), .data_o(load_data)
+    .param_valid_o(param_valid), .param_slot_o(param_slot), .param_beat_o(param_beat),
+    .table_valid_o(table_valid), .table_slot_o(table_slot), .table_beat_o(table_beat), .data_o(load_data)
   );
 
   logic [1:0] read_valid, read_ready;
@@ -129,7 +132,7 @@ module tpe_core
 
   logic sum_valid, sum_accumulate, sum_is_maximum, acc_read, acc_ready, unused_acc_write;
   logic [AccAddrW-1:0] sum_addr, acc_addr;
-  logic [Cols-1:0][AccW-1:0] sum, acc_data;
+  logic [Cols-1:0][SumW-1:0] sum, acc_data;
   tpe_execute u_execute (
     .clk_i, .rst_ni, .insn_i(head[1]), .issue_i(issue_o[1]), .ready_o(unit_ready[1]),
     .done_push_prev_o(execute_push_prev), .done_push_next_o(execute_push_next), .idle_o(unit_idle[1]),
@@ -150,6 +153,7 @@ module tpe_core
     .clk_i, .rst_ni, .insn_i(head[2]), .issue_i(issue_o[2]), .ready_o(unit_ready[2]),
     .done_push_o(store_push), .done_o(store_done), .idle_o(unit_idle[2]), .halted_o(done),
     .param_valid_i(param_valid), .param_slot_i(param_slot), .param_beat_i(param_beat), .param_data_i(load_data),
+    .table_valid_i(table_valid), .table_slot_i(table_slot), .table_beat_i(table_beat),
     .read_valid_o(acc_read), .read_addr_o(acc_addr), .read_ready_i(acc_ready), .read_data_i(acc_data),
     .write_valid_o, .write_ready_i, .write_addr_o, .write_data_o, .write_strobe_o,
     .local_valid_o(local_valid), .local_ready_i(local_ready), .local_addr_o(local_addr), .local_data_o(local_data),

@@ -2,6 +2,7 @@
 // accumulators.
 module tpe_execute
   import tpe_pkg::*;
+  import tpe_number_pkg::*;
 (
   input  logic                        clk_i,
   input  logic                        rst_ni,
@@ -23,7 +24,7 @@ module tpe_execute
   output logic                        sum_accumulate_o,
   output logic                        sum_is_maximum_o,  // one cycle later, with the sums
   output logic [AccAddrW-1:0]         sum_addr_o,
-  output logic [Cols-1:0][AccW-1:0]   sum_o,
+  output logic [Cols-1:0][SumW-1:0]   sum_o,
   output logic                        preload_done_o,
   output logic                        compute_done_o
 );
@@ -95,7 +96,9 @@ module tpe_execute
   tpe_compute u_compute (
     .clk_i, .rst_ni,
     .insn_i(compute_insn), .is_alu_i(is_alu), .is_vector_i(alu_insn.operand == AluOperandVector),
-    .operand_addr_i(alu_q.address), .operand_is_nibbles_i(walk_q.weight_bits == CfgWalkWeightBits4), .tile_i(tile_q), .walk_i(walk_q), .issue_i(compute_issue), .ready_o(compute_ready),
+    .is_sequence_i(alu_insn.operand == AluOperandSequence), .is_held_i(alu_insn.hold), .operand_addr_i(alu_q.address),
+    .operand_step_i(alu_q.step_bytes), .operand_is_nibbles_i(walk_q.weight_bits == CfgWalkWeightBits4),
+    .tile_i(tile_q), .walk_i(walk_q), .issue_i(compute_issue), .ready_o(compute_ready),
     .step_o(step), .first_o(compute_first), .swap_pending_o(swap_pending),
     .done_push_prev_o(done_push_prev_o[0]), .idle_o(compute_idle),
     .read_valid_o(read_valid_o[0]), .read_first_o(read_first_o[0]), .read_last_o(read_last_o[0]),
@@ -112,7 +115,7 @@ module tpe_execute
   logic [Rows-1:0] array_swap;
   logic [Cols-1:0] array_weight_valid;
   logic [Cols-1:0][RowW-1:0] array_weight_row;
-  logic signed [Cols-1:0][AccW-1:0] array_sum;
+  logic [Cols-1:0][SumW-1:0] array_sum;
   for (genvar r = 0; r < Rows; r++) begin : gen_input
     assign input_lanes[r] = {swap, value[r]};
     assign {array_swap[r], array_input[r]} = input_skewed[r];
@@ -125,12 +128,12 @@ module tpe_execute
   tpe_skew #(.Lanes(Cols), .Width(ElemW + RowW + 1)) u_skew_weight (
     .clk_i, .lanes_i(weight_lanes), .lanes_o(weight_skewed)
   );
-  tpe_array #(.Rows(Rows), .Cols(Cols), .ElemW(ElemW), .AccW(AccW)) u_array (
+  tpe_array #(.Rows(Rows), .Cols(Cols), .ElemW(ElemW), .SumW(SumW)) u_array (
     .clk_i, .input_i(array_input), .swap_i(array_swap), .weight_i(array_weight),
     .weight_valid_i(array_weight_valid), .weight_row_i(array_weight_row), .sum_o(array_sum)
   );
-  logic [Cols-1:0][AccW-1:0] aligned_sum;
-  tpe_skew #(.Lanes(Cols), .Width(AccW), .Reverse(1'b1)) u_skew_sum (
+  logic [Cols-1:0][SumW-1:0] aligned_sum;
+  tpe_skew #(.Lanes(Cols), .Width(SumW), .Reverse(1'b1)) u_skew_sum (
     .clk_i, .lanes_i(array_sum), .lanes_o(aligned_sum)
   );
 
@@ -154,49 +157,37 @@ module tpe_execute
     for (int unsigned k = 1; k < SumLatency; k++) tag_q[k] <= tag_q[k-1];
   end
 
-  // Vector unit: one multiplier per lane, two cycles behind the step.
-  logic alu_1_q, alu_2_q, alu_3_q, is_vector_q, is_maximum_q, is_maximum_3_q;
-  logic signed [15:0] scalar_q;
-  logic [Cols-1:0][ElemW-1:0] operand_q;
-  logic [Cols-1:0][AccW-1:0] product_q;
-  tag_t alu_tag_1_q, alu_tag_2_q, tag;
+  // Vector unit: its sums come four cycles after the step.
+  logic alu_1_q, alu_2_q, alu_3_q, alu_4_q, is_maximum_q;
+  logic [1:0] is_maximum_then_q;
+  logic [Cols-1:0][SumW-1:0] vector_sum;
+  tag_t [2:0] alu_tag_q;
+  tag_t tag;
+  tpe_vector u_vector (
+    .clk_i, .rst_ni,
+    .issue_i(issue_i && is_alu), .insn_i(alu_insn), .cfg_i(alu_q), .is_words_i(walk_q.input_bits == CfgWalkInputBits32),
+    .operand_valid_i(operand_valid), .lanes_i(value), .sum_o(vector_sum)
+  );
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      {alu_1_q, alu_2_q, alu_3_q} <= '0;
-      is_vector_q <= 1'b0;
+      {alu_1_q, alu_2_q, alu_3_q, alu_4_q} <= '0;
       is_maximum_q <= 1'b0;
-      scalar_q <= '0;
     end else begin
-      alu_1_q <= step && step_is_alu;
-      alu_2_q <= alu_1_q;
-      alu_3_q <= alu_2_q;
-      if (issue_i && is_alu) begin
-        is_vector_q <= alu_insn.operand == AluOperandVector;
-        is_maximum_q <= alu_insn.operation == AluOperationMaximum;
-        scalar_q <= alu_q.scalar;
-      end
+      {alu_1_q, alu_2_q, alu_3_q, alu_4_q} <= {step && step_is_alu, alu_1_q, alu_2_q, alu_3_q};
+      if (issue_i && is_alu) is_maximum_q <= alu_insn.operation == AluOperationMaximum;
     end
   end
   assign is_array_empty = tag_valid_q == '0 && !alu_1_q;
-  for (genvar c = 0; c < Cols; c++) begin : gen_lane
-    logic signed [15:0] operand;
-    assign operand = is_vector_q ? 16'($signed(operand_q[c])) : scalar_q;
-    always_ff @(posedge clk_i) begin
-      if (operand_valid) operand_q[c] <= value[c];
-      product_q[c] <= AccW'($signed(value[c]) * operand);
-    end
-  end
   always_ff @(posedge clk_i) begin
-    alu_tag_1_q <= step_tag;
-    alu_tag_2_q <= alu_tag_1_q;
-    is_maximum_3_q <= is_maximum_q;
+    alu_tag_q <= {alu_tag_q[1:0], step_tag};
+    is_maximum_then_q <= {is_maximum_then_q[0], is_maximum_q};
   end
-  assign sum_o = alu_3_q ? product_q : aligned_sum;
-  assign sum_is_maximum_o = alu_3_q && is_maximum_3_q;
+  assign sum_o = alu_4_q ? vector_sum : aligned_sum;
+  assign sum_is_maximum_o = alu_4_q && is_maximum_then_q[1];
 
   logic end_q, push_q;
-  assign tag = alu_2_q ? alu_tag_2_q : tag_q[SumLatency-1];
-  assign sum_valid_o = alu_2_q || tag_valid_q[SumLatency-1];
+  assign tag = alu_3_q ? alu_tag_q[2] : tag_q[SumLatency-1];
+  assign sum_valid_o = alu_3_q || tag_valid_q[SumLatency-1];
   assign sum_accumulate_o = tag.accumulate;
   assign sum_addr_o = tag.addr;
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -211,6 +202,6 @@ module tpe_execute
   assign done_push_next_o[0] = push_q;
   assign preload_done_o = preload_last;
   assign compute_done_o = end_q;
-  assign sums_idle = tag_valid_q == '0 && !alu_1_q && !alu_2_q && !end_q;
+  assign sums_idle = tag_valid_q == '0 && !alu_1_q && !alu_2_q && !alu_3_q && !end_q;
   assign idle_o = preload_idle && compute_idle && sums_idle;
 endmodule

@@ -1,4 +1,4 @@
-// Load unit: requests rows of main memory ahead, and writes what comes back to the scratchpad or the channel parameters.
+// Load unit: requests rows of main memory ahead, and writes what comes back to the scratchpad, the channel parameters or a table.
 module tpe_load
   import tpe_pkg::*;
 (
@@ -25,11 +25,16 @@ module tpe_load
   output logic               param_valid_o,
   output logic [SlotW-1:0]   param_slot_o,
   output logic [ParamBeatW-1:0] param_beat_o,
+  // Tables.
+  output logic               table_valid_o,
+  output logic [TableSlotW-1:0] table_slot_o,
+  output logic [TableBeatW-1:0] table_beat_o,
   output logic [BusW-1:0]    data_o
 );
   typedef struct packed {
     logic push;
     logic to_params;
+    logic to_table;
     logic [LocalAddrW-1:0] addr;
     logic [LocalAddrW-1:0] stride;
     logic [RowsW-1:0] rows;
@@ -90,7 +95,8 @@ module tpe_load
   // Responses, in the order of the requests.
   transfer_t pushed, head;
   logic head_valid;
-  assign pushed = {ld.push_next, ld.space == LdSpaceParameters, ld.local_address, local_stride_q, ld.rows, ld.row_beats};
+  assign pushed = {ld.push_next, ld.space == LdSpaceParameters, ld.space == LdSpaceTable, ld.local_address,
+                   local_stride_q, ld.rows, ld.row_beats};
   tpe_fifo #(.Width($bits(transfer_t)), .Depth(LoadsInFlight)) u_transfers (
     .clk_i, .rst_ni,
     .wvalid_i(issue_i && is_ld), .wready_o(fifo_ready), .wdata_i(pushed),
@@ -121,10 +127,13 @@ module tpe_load
     end
   end
 
-  assign write_valid_o = data_valid_i && !head.to_params;
+  assign write_valid_o = data_valid_i && !head.to_params && !head.to_table;
   assign write_addr_o = row_addr + beat_addr;
   assign param_valid_o = data_valid_i && head.to_params;
   assign param_slot_o = head.addr[SlotW-1:0];
   assign param_beat_o = beat_q[ParamBeatW-1:0];
+  assign table_valid_o = data_valid_i && head.to_table;
+  assign table_slot_o = head.addr[TableSlotW-1:0];
+  assign table_beat_o = beat_q[TableBeatW-1:0];
   assign data_o = data_i;
 endmodule

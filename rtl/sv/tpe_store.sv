@@ -1,6 +1,7 @@
 // Store unit: reads accumulator vectors, adds bias and requantises, and writes to main memory or the scratchpad.
 module tpe_store
   import tpe_pkg::*;
+  import tpe_number_pkg::*;
 (
   input  logic                      clk_i,
   input  logic                      rst_ni,
@@ -17,11 +18,15 @@ module tpe_store
   input  logic [SlotW-1:0]          param_slot_i,
   input  logic [ParamBeatW-1:0]     param_beat_i,
   input  logic [BusW-1:0]           param_data_i,
+  // Tables; data as for the channel parameters.
+  input  logic                      table_valid_i,
+  input  logic [TableSlotW-1:0]     table_slot_i,
+  input  logic [TableBeatW-1:0]     table_beat_i,
   // Accumulators.
   output logic                      read_valid_o,
   output logic [AccAddrW-1:0]       read_addr_o,
   input  logic                      read_ready_i,
-  input  logic [Cols-1:0][AccW-1:0] read_data_i,
+  input  logic [Cols-1:0][SumW-1:0] read_data_i,
   // Main memory.
   output logic                      write_valid_o,
   input  logic                      write_ready_i,
@@ -47,6 +52,7 @@ module tpe_store
     logic signed [7:0] low;
     logic signed [7:0] high;
     logic [1:0] format;
+    logic [LookupW-1:0] lookup;
   } control_t;
   typedef struct packed {
     logic push;
@@ -84,6 +90,11 @@ module tpe_store
     if (param_valid_i) params_q[param_slot_i][param_beat_i] <= param_data_i;
   end
 
+  logic [TableBeats-1:0][BusW-1:0] tables_q [TableSlots];
+  always_ff @(posedge clk_i) begin
+    if (table_valid_i) tables_q[table_slot_i][table_beat_i] <= param_data_i;
+  end
+
   // ---- Reads: one vector every `Passes` cycles, while there is room for what is under way.
   logic busy_q, read, read_last, target_ready;
   logic [AccAddrW-1:0] addr_q;
@@ -113,7 +124,7 @@ module tpe_store
         busy_q <= 1'b1;
         addr_q <= st.source;
         left_q <= (2*CountW)'(st.x_count) * (2*CountW)'(st.y_count);
-        control_q <= {st.slot[SlotW-1:0], cfg_q.zero_point, cfg_q.low, cfg_q.high, st.format};
+        control_q <= {st.slot[SlotW-1:0], cfg_q.zero_point, cfg_q.low, cfg_q.high, st.format, st.lookup};
       end else if (read) begin
         busy_q <= !read_last;
         addr_q <= addr_q + 1'b1;
@@ -127,7 +138,7 @@ module tpe_store
   control_t control_1_q, control_p, control_2_q, control_3_q, control_4_q;
   logic [PassW-1:0] pass_q, pass, pass_2_q, pass_3_q, pass_4_q, pass_5_q;
   logic in_pass_q, is_pass, valid_2_q, valid_3_q, valid_4_q, valid_5_q;
-  logic [Cols-1:0][AccW-1:0] held_q, vector;
+  logic [Cols-1:0][SumW-1:0] held_q, vector;
   logic [RawW-1:0] raw_q [4];
   assign vector = valid_1_q ? read_data_i : held_q;
   assign pass = valid_1_q ? '0 : pass_q;
@@ -159,8 +170,17 @@ module tpe_store
     pass_3_q <= pass_2_q;
     pass_4_q <= pass_3_q;
     pass_5_q <= pass_4_q;
-    for (int unsigned c = 0; c < Cols; c++) raw_q[0][c*32 +: 32] <= 32'($signed(vector[c]));
+    raw_q[0] <= raw;
     for (int unsigned k = 1; k < 4; k++) raw_q[k] <= raw_q[k-1];
+  end
+
+  logic [RawW-1:0] raw;
+  for (genvar c = 0; c < Cols; c++) begin : gen_raw
+    if (IsFloat) begin : gen_float
+      tpe_float32 u_float32 (.sum_i(vector[c]), .bits_o(raw[c*32 +: 32]));
+    end else begin : gen_integer
+      assign raw[c*32 +: 32] = 32'($signed(vector[c]));
+    end
   end
 
   // Parameters of the lanes at each stage.
@@ -180,24 +200,41 @@ module tpe_store
     assign bias = slot_1[column_1*32 +: 32];
     assign multiplier = slot_2[Cols*32 + column_2*32 +: 32];
     assign shift = slot_3[Cols*64 + column_3*8 +: 6];
-    always_ff @(posedge clk_i) biased_q <= $signed({vector[column_1][AccW-1], vector[column_1]}) + (AccW+1)'(bias);
-    tpe_requantise #(.AccW(AccW), .HalfToEven(RoundHalfToEven)) u_requantise (
-      .clk_i, .biased_i(biased_q), .multiplier_i(multiplier), .shift_i(shift),
-      .zero_point_i(control_4_q.zero_point), .low_i(control_4_q.low), .high_i(control_4_q.high),
-      .value_o(values[l])
-    );
+    logic [SumW-1:0] sum;
+    assign sum = vector[column_1];
+    always_ff @(posedge clk_i) biased_q <= (AccW+1)'($signed(sum[AccW-1:0])) + ((AccW+1)'(bias) <<< BiasShift);
+    if (IsFloat) begin : gen_float
+      flags_t flags_q;
+      always_ff @(posedge clk_i) flags_q <= flags_of(sum);
+      tpe_float_round u_round (
+        .clk_i, .biased_i(biased_q), .flags_i(flags_q), .multiplier_i(multiplier), .shift_i(shift),
+        .low_i(control_4_q.low), .high_i(control_4_q.high), .value_o(values[l])
+      );
+    end else begin : gen_integer
+      tpe_requantise #(.AccW(AccW), .HalfToEven(RoundHalfToEven)) u_requantise (
+        .clk_i, .biased_i(biased_q), .multiplier_i(multiplier), .shift_i(shift),
+        .zero_point_i(control_4_q.zero_point), .low_i(control_4_q.low), .high_i(control_4_q.high),
+        .value_o(values[l])
+      );
+    end
   end
 
   // Gather the passes of one vector.
   logic [Cols-1:0][7:0] gathered, gathered_q;
   logic [1:0] format_5_q;
+  logic [LookupW-1:0] lookup_5_q;
+  logic [255:0][7:0] table_5;
+  assign table_5 = tables_q[TableSlotW'(lookup_5_q - 1'b1)];
   always_comb begin
     gathered = gathered_q;
-    for (int unsigned l = 0; l < PostLanes; l++) gathered[32'(pass_5_q) * PostLanes + l] = values[l];
+    for (int unsigned l = 0; l < PostLanes; l++) begin
+      gathered[32'(pass_5_q) * PostLanes + l] = (lookup_5_q == '0) ? values[l] : table_5[values[l]];
+    end
   end
   always_ff @(posedge clk_i) begin
     gathered_q <= gathered;
     format_5_q <= control_4_q.format;
+    lookup_5_q <= control_4_q.lookup;
   end
   logic [RawW-1:0] out;
   always_comb begin

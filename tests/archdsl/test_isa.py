@@ -76,7 +76,7 @@ def test_fields_stand_most_significant_first() -> None:
     assert word >> 124 == 3
     assert word >> 120 & 15 == 0b0001
     assert word >> 60 & 0xFFFFFFFF == 0xABCD
-    assert word >> 15 & 1 == 1
+    assert word >> 14 & 3 == 1
 
 
 def test_operands_left_out_are_0() -> None:
@@ -119,7 +119,7 @@ def test_disassembly_reads_as_text() -> None:
         (Instruction(name="NOP", operands={"rows": 1}), "NOP: unknown operand 'rows'"),
         (Instruction(name="LD", operands={"rows": 4096}), "LD: rows is 4096; it must be from 0 to 4095"),
         (Instruction(name="LD", operands={"rows": -1}), "LD: rows is -1; it must be from 0 to 4095"),
-        (Instruction(name="LD", operands={"space": 2}), "LD: space is 2; it must be from 0 to 1"),
+        (Instruction(name="LD", operands={"space": 3}), "LD: space is 3; it must be from 0 to 2"),
         (Instruction(name="ST", operands={"format": 3}), "ST: format is 3; it must be from 0 to 2"),
         (Instruction(name="COMPUTE", operands={"y": -4097}), "COMPUTE: y is -4097; it must be from -4096 to 4095"),
         (Instruction(name="NOP", issue_cycle=1 << 28), "NOP: issue_cycle is 268435456; it must be from 0 to 268435455"),
@@ -165,7 +165,7 @@ def test_decoder_says_what_is_no_instruction(word: int, message: str) -> None:
         ("LD rows", "LD: 'rows' is not understood; did you mean 'rows'?"),
         ("LD push_nxt", "LD: 'push_nxt' is not understood; did you mean 'push_next'?"),
         ("LD rows=1 rows=2", "LD: rows is given twice"),
-        ("LD space=here", "LD: space is 'here'; it must be one of scratchpad, parameters"),
+        ("LD space=here", "LD: space is 'here'; it must be one of scratchpad, parameters, table"),
         ("LD rows=one", "rows is 'one'; it must be a whole number"),
         ("LD @soon", "issue cycle is 'soon'; it must be a whole number"),
         ("LD rows=4096", "LD: rows is 4096; it must be from 0 to 4095"),

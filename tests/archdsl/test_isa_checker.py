@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from tileloom.archdsl import (
+    E4M3,
     CompileError,
     Instruction,
     PeArray,
@@ -61,6 +63,14 @@ def test_good_program_has_no_fault() -> None:
 # ---- Single instructions.
 
 LD_MEMORY = "LD memory_address={} local_address=1024 rows=1 row_beats=4 push_next"
+ALU_AND_STORE = """FENCE
+CFG_WALK x_step_bytes=4 y_step_rows=1 input_bits={}
+CFG_ALU address=0 step_bytes=5000
+NOP
+NOP
+ALU x_count=4 y_count=4 {} columns={}
+FENCE
+ST x_count=4 y_count=4 address=256 columns=4"""
 OPERAND_CASES = [
     # Fields.
     (1, "LD rows=4 row_beats=4 memory_address=2 ", "instruction 1 (LD): memory_address is 2; it must be a multiple of the bus (4 B): 0 or 4"),
@@ -80,9 +90,11 @@ OPERAND_CASES = [
     (0, "CFG_LD memory_row_bytes=16 local_row_bytes=17", "instruction 1 (LD): local_row_bytes of CFG_LD is 17; it must be a multiple of the bus (4 B): 16 or 20"),
     (2, LD_MEMORY.format(4084), "instruction 2 (LD): it reads main memory byte 4099; the last is 4095"),
     (2, "LD memory_address=64 local_address=65524 rows=1 row_beats=4 push_next", "instruction 2 (LD): it writes scratchpad byte 65539; the last is 65535"),
-    (3, "LD memory_address=128 rows=2 row_beats=9 space=parameters push_next", "instruction 3 (LD): rows is 2; a load of channel parameters has 1"),
+    (3, "LD memory_address=128 rows=2 row_beats=9 space=parameters push_next", "instruction 3 (LD): rows is 2; a set of channel parameters takes a load of 1"),
     (3, "LD memory_address=128 rows=1 row_beats=8 space=parameters push_next", "instruction 3 (LD): row_beats is 8; a set of channel parameters has 9"),
     (3, "LD memory_address=128 local_address=4 rows=1 row_beats=9 space=parameters push_next", "instruction 3 (LD): local_address is slot 4; there are 4 parameter slots, from 0"),
+    (3, "LD memory_address=128 rows=1 row_beats=9 space=table push_next", "instruction 3 (LD): row_beats is 9; a table has 64"),
+    (3, "LD memory_address=128 local_address=2 rows=1 row_beats=64 space=table push_next", "instruction 3 (LD): local_address is slot 2; there are 2 table slots, from 0"),
     # Execution.
     (7, "PRELOAD address=1024 row_bytes=4 rows=5 pop_prev", "instruction 7 (PRELOAD): rows is 5; the PE array has 4"),
     (7, "PRELOAD address=1024 row_bytes=30000 rows=4 pop_prev", "instruction 7 (PRELOAD): it reads scratchpad byte 91027; the last is 65535"),
@@ -90,10 +102,16 @@ OPERAND_CASES = [
     (4, "CFG_TILE address=65520 row_bytes=16 rows=4 width_bytes=16", "instruction 8 (COMPUTE): it reads scratchpad byte 65583; the last is 65535"),
     (8, "COMPUTE destination={last} x_count=4 y_count=4 rows=4 swap=1 pop_prev push_next", "instruction 8 (COMPUTE): it writes accumulator vector {end}; the last is {last}"),
     (5, "CFG_WALK x_step_bytes=1000000 y_step_rows=1", "instruction 8 (COMPUTE): its walk ends at x = 3000000; positions count to 2097151: lower x_count or x_step_bytes"),
+    (5, "CFG_WALK x_step_bytes=4 y_step_rows=1 input_bits=32", "instruction 8 (COMPUTE): input_bits of CFG_WALK is 32; the PE array takes elements of 8 or 4 bits, and ALU alone those of 32"),
+    (9, ALU_AND_STORE.format("32", "operand=scalar", 2), "instruction 14 (ALU): columns is 2; a vector of 32-bit elements has up to 1"),
+    (9, ALU_AND_STORE.format("8", "operand=sequence", 4), "instruction 14 (ALU): it reads scratchpad byte 75003; the last is 65535"),
     # Stores.
     (6, "CFG_ST x_bytes=4 y_bytes=16 low=5 high=4", "instruction 6 (CFG_ST): low is 5 and high 4; low must not be above high"),
     (9, "ST x_count=4 y_count=4 address=256 columns=5 pop_prev", "instruction 9 (ST): columns is 5; the PE array has 4"),
     (9, "ST x_count=4 y_count=4 address=256 columns=4 slot=4 pop_prev", "instruction 9 (ST): slot is slot 4; there are 4 parameter slots, from 0"),
+    (9, "ST x_count=4 y_count=4 address=256 columns=4 lookup=3 pop_prev", "instruction 9 (ST): lookup - 1 is slot 2; there are 2 table slots, from 0"),
+    (9, "ST x_count=4 y_count=4 address=256 columns=4 lookup=1 pop_prev", "instruction 9 (ST): it reads table slot 0, which nothing has written: load it first"),
+    (9, "ST x_count=4 y_count=4 address=256 columns=4 lookup=1 format=32 pop_prev", "instruction 9 (ST): lookup is 1, and format 32; tables hold elements of 8 bits: set it to 0"),
     (9, "ST x_count=4 y_count=4 address=258 columns=4 pop_prev", "instruction 9 (ST): address is 258; it must be a multiple of the bus (4 B): 256 or 260"),
     (9, "ST x_count=4 y_count=4 address=257 columns=4 format=4 pop_prev", "instruction 9 (ST): address is 257; it must be a multiple of a vector of 4 columns (2 B): 256 or 258"),
     (6, "CFG_ST x_bytes=3 y_bytes=16 high=7", "instruction 9 (ST): x_bytes of CFG_ST is 3; it must be a multiple of the bus (4 B): 0 or 4"),
@@ -115,6 +133,27 @@ def test_single_instructions(idx: int, text: str, message: str) -> None:
     if "{last}" in message:
         text, message = text.format(**sizes), message.format(**sizes)
     assert faults(changed(idx, text)) == [message]
+
+
+E4M3_CASES = [
+    (5, "CFG_WALK x_step_bytes=4 y_step_rows=1 input_bits=4", "instruction 5 (CFG_WALK): input_bits is 4; the PE array's elements are e4m3, of 8 bits"),
+    (5, "CFG_WALK x_step_bytes=4 y_step_rows=1 weight_bits=4", "instruction 5 (CFG_WALK): weight_bits is 4; the PE array's elements are e4m3, of 8 bits"),
+    (5, "CFG_ALU scalar=-1\nCFG_WALK x_step_bytes=4 y_step_rows=1", "instruction 5 (CFG_ALU): scalar is -1; it must be the code of an element of e4m3, 0 to 255"),
+    (5, "CFG_ALU shift=2\nCFG_WALK x_step_bytes=4 y_step_rows=1", "instruction 5 (CFG_ALU): shift is 2; products of e4m3 are exact: it must be 0"),
+    (6, "CFG_ST x_bytes=4 y_bytes=16 low=-8 high=127", "instruction 6 (CFG_ST): high is 127, which is NaN in e4m3; it must be a number"),
+    (6, "CFG_ST x_bytes=4 y_bytes=16 low=-1 high=7", "instruction 6 (CFG_ST): low is -1, which is NaN in e4m3; it must be a number"),
+    (6, "CFG_ST x_bytes=4 y_bytes=16 zero_point=3 high=7", "instruction 6 (CFG_ST): zero_point is 3; elements of e4m3 have none: it must be 0"),
+    # As codes -8 is -240 and -100 is -0.0547: the greater byte is the lesser number.
+    (6, "CFG_ST x_bytes=4 y_bytes=16 low=-100 high=-8", "instruction 6 (CFG_ST): low is -100 and high -8; low must not be above high"),
+    (9, "ST x_count=4 y_count=4 address=256 columns=4 format=4 pop_prev", "instruction 9 (ST): format is 4; the PE array's elements are e4m3: store 8 or 32 bits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("idx", "text", "message"), E4M3_CASES)
+def test_floating_point_elements(idx: int, text: str, message: str) -> None:
+    array = replace(small_array(), format=E4M3, accumulator_bits=53)
+    assert not check_program(assemble(GOOD), array, MEMORY_BYTES)
+    assert [str(fault) for fault in check_program(changed(idx, text), array, MEMORY_BYTES)] == [message]
 
 
 @pytest.mark.parametrize(

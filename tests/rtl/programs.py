@@ -55,6 +55,7 @@ class RandomProgram:
     regions: list[_Region] = field(init=False)
     sums: list[_Sums] = field(init=False)
     memory_bytes: int = field(init=False)
+    has_words: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         array, rng = self.array, self.rng
@@ -91,6 +92,9 @@ class RandomProgram:
                 },
                 gives=False,
             )
+        for slot in range(array.table_slots):
+            table = {"memory_address": 1024 * slot, "rows": 1, "row_beats": array.table_beats}
+            self.builder.load({**table, "local_address": slot, "space": 2}, gives=False)
         self.builder.fence()
         for _ in range(self.num_steps):
             if rng.random() < 0.1:
@@ -98,11 +102,12 @@ class RandomProgram:
             for region in rng.sample(self.regions, 2):
                 if not region.is_filled or (rng.random() < 0.4 and not region.stored):
                     self._load(region)
-            self._configure()
-            if rng.random() < 0.6:
-                self._compute()
-            else:
+            is_vector = rng.random() < 0.4
+            self._configure(is_vector=is_vector)
+            if is_vector:
                 self._vector()
+            else:
+                self._compute()
             if rng.random() < 0.5:
                 self._store()
         for sums in self.sums:
@@ -110,6 +115,9 @@ class RandomProgram:
                 self._store(sums)
         self.builder.fence()
         memory = np.random.default_rng(rng.randrange(2**32)).integers(0, 256, self.memory_bytes).astype(np.uint8)
+        if array.format.is_float and rng.random() < 0.7:
+            # Without NaN and infinity, which would spread into nearly every sum.
+            memory[(memory & 0x7F) > array.format.max_code] = 0
         return Job(
             program=self.builder.finish(),
             memory=memory,
@@ -139,11 +147,14 @@ class RandomProgram:
         region.is_filled = True
         region.read = 0
 
-    def _configure(self) -> None:
-        rng = self.rng
+    def _configure(self, *, is_vector: bool) -> None:
+        rng, is_integer = self.rng, not self.array.format.is_float
+        # Elements of 32 bits are for ALU alone.
+        input_bits = rng.choice((0, 1, 2) if is_vector else (0, 1)) * is_integer
+        self.has_words = input_bits == 2
         self.builder.configure("CFG_WALK", {
             "x_step_bytes": rng.choice((0, 1, 2, 5, 16)), "y_step_rows": rng.choice((1, 1, 2)), "padding": rng.choice((0, -3, 100)),
-            "input_bits": rng.randrange(2), "weight_bits": rng.randrange(2),
+            "input_bits": input_bits, "weight_bits": rng.randrange(2) * is_integer,
         })  # fmt: skip
 
     def _usable(self, region: _Region) -> int:
@@ -151,8 +162,10 @@ class RandomProgram:
         beats = region.num_bytes // self.array.bus_bytes
         return min(beats // n * n for n in (1, 2, 3, 4) if n <= beats) * self.array.bus_bytes
 
-    def _walk(self, region: _Region, sums: _Sums, lanes: int, *, accumulate: bool) -> dict[str, int]:
-        """A random walk over a random tile of a region."""
+    def _walk(
+        self, region: _Region, sums: _Sums, lanes: int, *, accumulate: bool, is_held: bool = False
+    ) -> dict[str, int]:
+        """A random walk over a random tile of a region; `is_held`: into one vector of sums."""
         rng = self.rng
         usable = self._usable(region)
         rows = rng.randint(1, 6)
@@ -166,7 +179,7 @@ class RandomProgram:
         x_count = rng.randint(1, min(8, most))
         y_count = rng.randint(1, min(5, most // x_count))
         if not accumulate:
-            sums.written = max(x_count * y_count, sums.written)
+            sums.written = max(1 if is_held else x_count * y_count, sums.written)
         return {
             "y": rng.randint(-2, rows),
             "x": rng.randint(-lanes, width),
@@ -209,17 +222,26 @@ class RandomProgram:
     def _vector(self) -> None:
         rng, array = self.rng, self.array
         region, other, sums, accumulate = self._pick()
-        operands = self._walk(region, sums, array.cols, accumulate=accumulate)
-        offset = rng.randint(0, self._usable(other) - array.cols)
-        self.builder.configure(
-            "CFG_ALU", {"scalar": rng.choice((1, -1, 300, -32768)), "address": other.address + offset}
-        )
+        is_held = rng.random() < 0.3
+        operands = self._walk(region, sums, array.cols, accumulate=accumulate, is_held=is_held)
+        span = self._usable(other) - array.cols
+        operand = rng.randrange(3)
+        num = operands["x_count"] * operands["y_count"] if operand == 2 else 1
+        step = rng.randint(0, min(span // max(1, num - 1), 2 * array.cols))
+        offset = rng.randint(0, span - (num - 1) * step)
+        scalars = (0x38, 0xB8, 0x01, 0xFF) if array.format.is_float else (1, -1, 300, -32768)
+        self.builder.configure("CFG_ALU", {
+            "scalar": rng.choice(scalars), "address": other.address + offset, "step_bytes": step,
+            "shift": 0 if array.format.is_float else rng.choice((0, 0, 1, 7, 31)),
+        })  # fmt: skip
         region.released, computed = self.builder.vector(
             {
                 **operands,
-                "columns": rng.randint(1, array.cols),
+                "columns": rng.randint(1, array.word_lanes if self.has_words else array.cols),
                 "operation": rng.randrange(2),
-                "operand": rng.randrange(2),
+                "operand": operand,
+                "lanes": rng.randrange(2),
+                "hold": int(is_held),
             },
             after=max(region.loaded, other.loaded),
             after_store=max(sums.stored, region.stored, other.stored),
@@ -234,7 +256,7 @@ class RandomProgram:
         sums = sums or rng.choice(written)
         x_count = rng.randint(1, sums.written)
         y_count = sums.written // x_count
-        format_idx = rng.randrange(3)
+        format_idx = rng.choice((0, 2)) if array.format.is_float else rng.randrange(3)
         vector_bytes = array.cols * FORMAT_BITS[format_idx] // 8
         unit = min(vector_bytes, array.bus_bytes)
         step = ceil_div(vector_bytes, unit) * unit
@@ -247,9 +269,19 @@ class RandomProgram:
             "columns": columns,
             "slot": rng.randrange(array.parameter_slots),
             "format": format_idx,
+            "lookup": rng.randint(0, array.table_slots) if format_idx < 2 and rng.random() < 0.3 else 0,
         }
         least, most = (-8, 7) if format_idx == 1 else (-128, 127)
         config = {"zero_point": rng.randint(-5, 5), "low": rng.choice((least, 0)), "high": rng.choice((most, 6))}
+        if array.format.is_float:
+            least, most = array.format.low, array.format.high
+            # Beyond the greatest finite elements stand the infinities, where there are any.
+            past = int(array.format.has_infinity)
+            config = {
+                "zero_point": 0,
+                "low": rng.choice((least, least + past, 0)),
+                "high": rng.choice((most, most + past, 0x30)),
+            }
         free = [region for region in self.regions if region.is_filled and region.read and region.released]
         num_bytes = x_count * y_count * step
         if format_idx == 0 and free and rng.random() < 0.4 and array.word_bytes % array.cols == 0:
