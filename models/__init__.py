@@ -11,6 +11,8 @@ from .components import (
     FanoutNumbers,
     LevelNumbers,
     Provenance,
+    pe_array_area,
+    post_processing_area,
     resolve,
 )
 from .conventions import CONVENTIONS, Convention
@@ -82,6 +84,8 @@ __all__ = [
     "make_nest",
     "max_of",
     "nest_of",
+    "pe_array_area",
+    "post_processing_area",
     "price",
     "prices_of",
     "replay",

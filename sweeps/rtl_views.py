@@ -13,7 +13,8 @@ from .schedules import QUEUES, UNITS, Schedule
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..rtl import FileCoverage
+    from ..models import Part
+    from ..rtl import CellArea, FileCoverage
 
 SCHEMA_VERSION: Final = 1
 MAX_LINES: Final = 12
@@ -134,6 +135,49 @@ def coverage_record(
             for file in files
         ],
     }
+
+
+def area_table(modelled: Sequence[Part], synthesised: CellArea | None) -> Table:
+    """Cell area by block: array and post-processing; without a synthesis the last columns are empty."""
+    table = _table(("block", False), ("modelled [um^2]", True), ("Yosys [um^2]", True), ("ratio", True))
+    for row in _area_rows(modelled, synthesised):
+        found, ratio = row["synthesised_um2"], row["ratio"]
+        table.add_row(
+            row["block"],
+            f"{row['modelled_um2']:,.0f}",
+            "-" if found is None else f"{found:,.0f}",
+            "-" if ratio is None else f"{ratio:.3f}",
+        )
+    return table
+
+
+def area_record(arch: str, modelled: Sequence[Part], synthesised: CellArea | None) -> dict[str, Any]:
+    """Cell area as JSON; what is synthesised is null without a synthesis."""
+    return {"schema_version": SCHEMA_VERSION, "arch": arch, "blocks": _area_rows(modelled, synthesised)}
+
+
+def _area_rows(modelled: Sequence[Part], synthesised: CellArea | None) -> list[dict[str, Any]]:
+    """A row for the array, post-processing, what the two are made of where Yosys tells it apart, and both."""
+    amounts = {part.name: part.amount * 1e6 for tree in modelled for part in (tree, *tree.parts)}
+    found: dict[str, float] = {}
+    if synthesised is not None:
+        found = {
+            "pe_array": synthesised.array_um2,
+            "post_processing": synthesised.post_processing_um2,
+            "lanes": synthesised.num_lanes * synthesised.lane_um2,
+            "store_unit": synthesised.store_um2,
+        }
+    amounts["total"] = sum(tree.amount for tree in modelled) * 1e6
+    found["total"] = found.get("pe_array", 0.0) + found.get("post_processing", 0.0)
+    return [
+        {
+            "block": name,
+            "modelled_um2": amount,
+            "synthesised_um2": found.get(name) or None,
+            "ratio": amount / found[name] if found.get(name) else None,
+        }
+        for name, amount in amounts.items()
+    ]
 
 
 def _table(*columns: tuple[str, bool]) -> Table:

@@ -12,6 +12,7 @@ from .numbers import (
     LevelNumbers,
     Provenance,
 )
+from .pe_array_area import pe_array_area, post_processing_area
 from .resolve import resolve
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Provenance",
     "anchor_errors",
     "chip_errors",
+    "pe_array_area",
+    "post_processing_area",
     "resolve",
     "summarise",
 ]

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ...archdsl import Axis, Compute, ComputeType, Fanout, Memory, ModelError, SpatialArch
+from ...archdsl import (
+    ArchError,
+    Axis,
+    Compute,
+    ComputeType,
+    Fanout,
+    Memory,
+    ModelError,
+    PeArray,
+    SpatialArch,
+    pe_array,
+)
 from . import mac, main_memory, register_file, sram, wire
 from .anchors import accuracy_note
 from .numbers import (
@@ -19,11 +30,14 @@ from .numbers import (
     Origin,
     Provenance,
 )
+from .pe_array_area import lane_mm2, mean_mac_mm2, mean_pipeline_mm2, store_unit_mm2
 from .technology import SMALLEST_PUBLISHED_SCALING_NM, is_extrapolated
 
 BITS_PER_BYTE = 8
 ASSUMED_WIDTH_BITS = 64.0
 VECTOR_UNIT = "vector_unit"
+PE_PIPELINE = "pe_pipeline"
+STORE_UNIT = "store_unit"
 
 ALWAYS_LEFT_OUT = (
     "leakage and idle power",
@@ -35,9 +49,10 @@ ALWAYS_LEFT_OUT = (
 
 @dataclass(slots=True)
 class _Resolver:
-    """Collects provenance while the nodes of one architecture are resolved."""
+    """Collects provenance while the nodes of one architecture are resolved; `array` is what RTL is made from."""
 
     arch: SpatialArch
+    array: PeArray | None
     provenance: list[Provenance] = field(default_factory=list[Provenance])
     left_out: list[str] = field(default_factory=lambda: list(ALWAYS_LEFT_OUT))
 
@@ -74,10 +89,12 @@ def resolve(arch: SpatialArch) -> ArchNumbers:
     Raises:
         ModelError: A number is neither given nor can be modelled; the message names the fields that would do.
     """
-    resolver = _Resolver(arch=arch)
+    resolver = _Resolver(arch=arch, array=_integer_pe_array(arch))
     levels = tuple(_level(resolver, memory) for memory in arch.memories)
     compute = _compute(resolver, arch.compute)
     areas = _areas(resolver, levels, compute)
+    if arch.control is not None and resolver.array is None:
+        resolver.left_out.append(f"{PE_PIPELINE} and {STORE_UNIT}: modelled for integer arrays whose RTL can be built")
     fanouts = tuple(_fanout(resolver, node, areas) for node in arch.fanouts)
     return ArchNumbers(
         name=arch.name,
@@ -90,6 +107,16 @@ def resolve(arch: SpatialArch) -> ArchNumbers:
         provenance=tuple(resolver.provenance),
         left_out=tuple(resolver.left_out),
     )
+
+
+def _integer_pe_array(arch: SpatialArch) -> PeArray | None:
+    """The tensor PE array whose RTL the architecture gives, where it works on integers."""
+    if arch.control is None or any(mac.is_float(name) for name in arch.compute.datatypes):
+        return None
+    try:
+        return pe_array(arch)
+    except ArchError:  # an architecture without RTL is priced like any other
+        return None
 
 
 def _level(resolver: _Resolver, memory: Memory) -> LevelNumbers:
@@ -286,6 +313,10 @@ def _compute_area_mm2(resolver: _Resolver, compute: Compute, datatypes: tuple[Da
         resolver.note(quantity, "given", compute.source)
         return compute.area_mm2
 
+    if resolver.array is not None:
+        resolver.note_model(quantity, "mean over the tensor PE array, whose first rows add less", "pe.um2")
+        return mean_mac_mm2(resolver.array, resolver.node_nm)
+
     def datatype_mm2(numbers: DatatypeNumbers) -> float:
         unit = mac.mac_mm2(numbers.name, node_nm=resolver.node_nm, accumulator_bits=numbers.accumulator_bits)
         return float(unit) * numbers.macs_per_cycle
@@ -299,7 +330,9 @@ def _compute_area_mm2(resolver: _Resolver, compute: Compute, datatypes: tuple[Da
 def _areas(resolver: _Resolver, levels: tuple[LevelNumbers, ...], compute: ComputeNumbers) -> tuple[AreaPart, ...]:
     parts = [AreaPart(name=level.name, instances=level.instances, each_mm2=level.area_mm2) for level in levels]
     parts.append(AreaPart(name=compute.name, instances=compute.instances, each_mm2=compute.area_mm2))
-    if compute.vector_lanes:
+    if resolver.array is not None:
+        parts += _pe_array_parts(resolver, resolver.array)
+    elif compute.vector_lanes:
         is_floating = any(mac.is_float(numbers.name) for numbers in compute.datatypes)
         lane = mac.vector_lane_mm2(is_floating=is_floating, node_nm=resolver.node_nm)
         parts.append(AreaPart(name=VECTOR_UNIT, instances=compute.vector_lanes, each_mm2=float(lane)))
@@ -308,9 +341,24 @@ def _areas(resolver: _Resolver, levels: tuple[LevelNumbers, ...], compute: Compu
     return tuple(parts)
 
 
+def _pe_array_parts(resolver: _Resolver, array: PeArray) -> list[AreaPart]:
+    """What the RTL of the tensor PE array has beside the nodes of the hierarchy."""
+    parts: list[AreaPart] = []
+    if resolver.arch.compute.area_mm2 is None:  # else the unit's given area has them
+        each_mm2 = mean_pipeline_mm2(array, resolver.node_nm)
+        parts.append(AreaPart(name=PE_PIPELINE, instances=array.rows * array.cols, each_mm2=each_mm2))
+        resolver.note_model(f"{PE_PIPELINE}.area_mm2", "registers between PEs: input, swap, partial sum", "pe.um2")
+    lane = lane_mm2(array, resolver.node_nm)
+    parts.append(AreaPart(name=VECTOR_UNIT, instances=array.post_lanes, each_mm2=lane))
+    resolver.note_model(f"{VECTOR_UNIT}.area_mm2", "a lane: bias, product, shift, rounding, clip", "pe.um2")
+    parts.append(AreaPart(name=STORE_UNIT, instances=1, each_mm2=store_unit_mm2(array, resolver.node_nm)))
+    resolver.note_model(f"{STORE_UNIT}.area_mm2", "channel parameters, vectors under way, alignment", "pe.um2")
+    return parts
+
+
 def _fanout(resolver: _Resolver, fanout: Fanout, areas: tuple[AreaPart, ...]) -> FanoutNumbers:
     instances = resolver.arch.instances(fanout.name)
-    below = {node.name for node in resolver.arch.hierarchy[resolver.arch.hierarchy.index(fanout) :]}
+    below = {node.name for node in resolver.arch.hierarchy[resolver.arch.hierarchy.index(fanout) :]} | {PE_PIPELINE}
     below_mm2 = math.fsum(part.area_mm2 for part in areas if part.name in below)
     pitch_mm = math.sqrt(below_mm2 / (instances * fanout.num_instances))
     wire_pj = float(wire.wire_pj_per_bit_mm(resolver.node_nm, resolver.voltage_v)) * BITS_PER_BYTE * pitch_mm

@@ -1,4 +1,4 @@
-"""`tileloom rtl`: the tensor PE array's RTL: lint, build, run, trace, coverage."""
+"""`tileloom rtl`: the tensor PE array's RTL: lint, build, run, trace, coverage, area."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 JSON_VERSION: Final = 1
 EXAMPLE: Final = "docs/examples/programs/conv_8x8"
 MAX_MISSING: Final = 6
+SYNTHESIS_NODE_NM: Final = 45.0
 
 app = typer.Typer(
     name="rtl",
-    help="The tensor PE array's RTL: lint, build and run it, trace programs, measure coverage.",
+    help="The tensor PE array's RTL: lint, build and run it, trace programs, measure coverage and area.",
     epilog=examples("tileloom rtl lint --arch tpe_8x8", f"tileloom rtl run {EXAMPLE}"),
     no_args_is_help=True,
     add_completion=False,
@@ -286,6 +287,37 @@ def coverage(
     if files is not None:
         terminal.line("")
         terminal.table(lines_table(files))
+
+
+@app.command(
+    short_help="Compare the modelled area with what Yosys makes of the RTL.",
+    help="Cell area of the PE array and of post-processing at 45 nm before placement: what the model gives, and what Yosys "
+    "makes of the RTL. A synthesis takes half a minute or more.",
+    epilog=examples(
+        "tileloom rtl area --arch tpe_16x16 --no-synthesis",
+        "tileloom rtl area --arch tpe_8x8 --set parameters.rows=2 --set parameters.cols=2 --set parameters.bus_bytes=2",
+    ),
+)
+def area(
+    context: typer.Context,
+    arch: ArchOption,
+    overrides: SetOption = None,
+    no_synthesis: Annotated[bool, typer.Option("--no-synthesis", help="The model only; runs no Yosys.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Model, synthesise, and print."""
+    from ...models import pe_array_area, post_processing_area
+    from ...rtl import cell_area
+    from ..rtl_views import area_record, area_table
+
+    terminal = Terminal.of(context)
+    array = _pe_array(arch, overrides)
+    modelled = [model(array, node_nm=SYNTHESIS_NODE_NM) for model in (pe_array_area, post_processing_area)]
+    found = None if no_synthesis else cell_area(array)
+    if as_json:
+        terminal.json(area_record(arch, modelled, found))
+    else:
+        terminal.table(area_table(modelled, found))
 
 
 def _functional(images: Sequence[ProgramImage], seed: int) -> FunctionalCoverage:

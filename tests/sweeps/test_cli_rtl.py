@@ -94,6 +94,19 @@ def test_functional_coverage_counts_and_names_what_is_missing(capsys: pytest.Cap
     assert all(group["num_covered"] + len(group["missing"]) == group["num_bins"] for group in groups.values())
 
 
+def test_area_is_modelled_block_by_block(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rtl", "area", "--arch", "tpe_16x16", "--no-synthesis"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["block", "modelled", "[um^2]", "Yosys", "[um^2]", "ratio"]
+    assert main(["rtl", "area", "--arch", "tpe_16x16", "--no-synthesis", "--json"]) == ExitCode.DONE
+    found: Any = json.loads(capsys.readouterr().out)
+    blocks = {row["block"]: row["modelled_um2"] for row in found["blocks"]}
+    assert blocks["pe_array"] == pytest.approx(blocks["mac"] + blocks["register"] + blocks["pe_pipeline"])
+    assert blocks["post_processing"] == pytest.approx(blocks["lanes"] + blocks["store_unit"])
+    assert blocks["total"] == pytest.approx(blocks["pe_array"] + blocks["post_processing"])
+    assert {row["synthesised_um2"] for row in found["blocks"]} == {None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -106,6 +119,7 @@ def test_functional_coverage_counts_and_names_what_is_missing(capsys: pytest.Cap
         (["rtl", "run", EXAMPLE, "--input", "no.npz"], "no.npz"),
         (["rtl", "lint", "--arch", "h100_sxm"], "h100_sxm is of kind gpu; the RTL is of kind spatial"),
         (["rtl", "build", "--arch", "ref16"], "ref16 is no tensor PE array"),
+        (["rtl", "area", "--arch", "ref16"], "ref16 is no tensor PE array"),
     ],
 )
 def test_bad_input_exits_with_2_and_an_empty_answer(
