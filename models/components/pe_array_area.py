@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ...archdsl import OUT_DEPTH, PeArray, tensor_pe_array_isa
+from ...archdsl import OUT_DEPTH, TABLE_BYTES, PeArray, tensor_pe_array_isa
 from ..parts import Part, sum_of
 from . import mac, register_file
 from .mac import MAC
@@ -72,8 +72,8 @@ def post_processing_area(array: PeArray, *, node_nm: float) -> Part:
         node_nm: Technology node, 2 to 180.
 
     Returns:
-        A tree: `lanes`; and `store_unit` with the channel parameters, the registers of vectors under way, the output
-        queue, the alignment to the bus and to scratchpad words, and control.
+        A tree: `lanes`; and `store_unit` with the channel parameters, the tables, the registers of vectors under way,
+        the output queue, the alignment to the bus and to scratchpad words, and control.
     """
     return _sum(
         "post_processing",
@@ -81,6 +81,7 @@ def post_processing_area(array: PeArray, *, node_nm: float) -> Part:
         _sum(
             "store_unit",
             _leaf("channel_parameters", _parameters_um2(array, node_nm)),
+            _leaf("tables", _tables_um2(array, node_nm)),
             _leaf("vectors", _vectors_um2(array, node_nm)),
             _leaf("queue", _queue_um2(array, node_nm)),
             _leaf("alignment", _alignment_um2(array, node_nm)),
@@ -146,6 +147,16 @@ def _parameters_um2(array: PeArray, node_nm: float) -> float:
     bits = array.parameter_slots * array.cols * PARAMETER_BITS
     legs = bits - array.post_lanes * PARAMETER_BITS
     return bits * _enabled_bit_um2(node_nm) + legs * _leg_um2(node_nm)
+
+
+def _tables_um2(array: PeArray, node_nm: float) -> float:
+    """All tables, what selects one of them, and from it an element per lane."""
+    table_bits = TABLE_BYTES * BITS_PER_BYTE
+    legs = ((array.table_slots if array.table_slots > 1 else 0) + array.post_lanes) * table_bits
+    # A lane that has done its columns takes what was looked up, or what it looked up by.
+    muxes = array.post_lanes * STORED_BITS
+    registers_um2 = array.table_slots * table_bits * _enabled_bit_um2(node_nm)
+    return registers_um2 + legs * _leg_um2(node_nm) + muxes * _mux_um2(node_nm)
 
 
 def _vectors_um2(array: PeArray, node_nm: float) -> float:

@@ -293,6 +293,7 @@ def _datatype(resolver: _Resolver, compute: Compute, name: str, kind: ComputeTyp
                 name,
                 node_nm=resolver.node_nm,
                 accumulator_bits=accumulator_bits,
+                fixed_point_sum=kind.fixed_point_sum,
                 voltage_v=resolver.voltage_v,
             )
         )
@@ -303,6 +304,7 @@ def _datatype(resolver: _Resolver, compute: Compute, name: str, kind: ComputeTyp
         mac_pj=energy,
         macs_per_cycle=float(compute.macs_per_cycle(name)),
         accumulator_bits=accumulator_bits,
+        fixed_point_sum=kind.fixed_point_sum,
     )
 
 
@@ -318,7 +320,12 @@ def _compute_area_mm2(resolver: _Resolver, compute: Compute, datatypes: tuple[Da
         return mean_mac_mm2(resolver.array, resolver.node_nm)
 
     def datatype_mm2(numbers: DatatypeNumbers) -> float:
-        unit = mac.mac_mm2(numbers.name, node_nm=resolver.node_nm, accumulator_bits=numbers.accumulator_bits)
+        unit = mac.mac_mm2(
+            numbers.name,
+            node_nm=resolver.node_nm,
+            accumulator_bits=numbers.accumulator_bits,
+            fixed_point_sum=numbers.fixed_point_sum,
+        )
         return float(unit) * numbers.macs_per_cycle
 
     largest = max(datatypes, key=datatype_mm2)

@@ -160,6 +160,14 @@ module tpe_store
       valid_5_q <= valid_4_q && pass_4_q == PassW'(Passes - 1);
     end
   end
+  logic [RawW-1:0] raw;
+  for (genvar c = 0; c < Cols; c++) begin : gen_raw
+    if (IsFloat) begin : gen_float
+      tpe_float32 u_float32 (.sum_i(vector[c]), .bits_o(raw[c*32 +: 32]));
+    end else begin : gen_integer
+      assign raw[c*32 +: 32] = 32'($signed(vector[c]));
+    end
+  end
   always_ff @(posedge clk_i) begin
     if (valid_1_q) held_q <= read_data_i;
     if (read) control_1_q <= control_q;
@@ -172,15 +180,6 @@ module tpe_store
     pass_5_q <= pass_4_q;
     raw_q[0] <= raw;
     for (int unsigned k = 1; k < 4; k++) raw_q[k] <= raw_q[k-1];
-  end
-
-  logic [RawW-1:0] raw;
-  for (genvar c = 0; c < Cols; c++) begin : gen_raw
-    if (IsFloat) begin : gen_float
-      tpe_float32 u_float32 (.sum_i(vector[c]), .bits_o(raw[c*32 +: 32]));
-    end else begin : gen_integer
-      assign raw[c*32 +: 32] = 32'($signed(vector[c]));
-    end
   end
 
   // Parameters of the lanes at each stage.
