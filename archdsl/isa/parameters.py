@@ -76,6 +76,11 @@ class PeArray:
         return -(-PARAMETER_BYTES * self.cols // self.bus_bytes)
 
     @property
+    def exact_terms(self) -> int:
+        """Products of two elements whose sum an accumulator certainly holds."""
+        return ((1 << (self.accumulator_bits - 1)) - 1) >> 2 * (self.element_bits - 1)
+
+    @property
     def num_passes(self) -> int:
         """Cycles that post-processing takes per vector."""
         return self.cols // self.post_lanes
