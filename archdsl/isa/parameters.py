@@ -97,6 +97,11 @@ class PeArray:
         return max(self.rows, self.cols) // 4
 
     @property
+    def exact_terms(self) -> int:
+        """Products of two elements whose sum an accumulator certainly holds."""
+        return ((1 << (self.accumulator_bits - 1)) - 1) >> self.format.product_bits
+
+    @property
     def num_passes(self) -> int:
         """Cycles that post-processing takes per vector."""
         return self.cols // self.post_lanes
