@@ -23,7 +23,7 @@ from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
 from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
-from .isa.formats import E4M3, E5M2, INT8, NumberFormat
+from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
 from .isa.manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Scaling, Symbol, SymbolRole
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
@@ -83,9 +83,11 @@ from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, Ya
 
 __all__ = [
     "ANY_OP",
+    "BIAS_SHIFT",
     "DATATYPE_BITS",
     "E4M3",
     "E5M2",
+    "FP8_FORMATS",
     "INDEX_BITS",
     "INT8",
     "OUT_DEPTH",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..archdsl import (
+    FP8_FORMATS,
     CompileError,
     Instruction,
     ProgramImage,
@@ -87,6 +88,11 @@ def random_inputs(image: ProgramImage, seed: int) -> dict[str, Ints]:
     found: dict[str, Ints] = {}
     for symbol in image.symbols("input"):
         low, high = value_range(symbol)
+        if symbol.format != "integer":
+            # No NaN and no infinity, which would hide most of a sum.
+            magnitude = numbers.integers(0, FP8_FORMATS[symbol.format].max_code + 1, symbol.shape)
+            found[symbol.name] = (magnitude | numbers.integers(0, 2, symbol.shape) << 7).astype(np.uint8)
+            continue
         found[symbol.name] = numbers.integers(low, high + 1, symbol.shape)
     return found
 

@@ -21,7 +21,8 @@ def place_array(memory: Bytes, symbol: Symbol, values: Ints) -> None:
     Args:
         memory: Main memory; changed.
         symbol: Where, and as what.
-        values: Integers of the symbol's shape that fit its elements.
+        values: Integers of the symbol's shape that fit its elements; for floating-point elements their codes as uint8,
+            or an array of the matching type of `ml_dtypes`.
 
     Raises:
         CompileError: Shape, kind or values do not fit the symbol.
@@ -31,6 +32,12 @@ def place_array(memory: Bytes, symbol: Symbol, values: Ints) -> None:
     if values.shape != symbol.shape:
         raise CompileError(
             f"{symbol.name}: the array has the shape {list(values.shape)}; it must be {list(symbol.shape)}"
+        )
+    if symbol.format != "integer" and (symbol.format in values.dtype.name or values.dtype == np.dtype("V1")):
+        values = values.view(np.uint8)  # a file of arrays keeps such types as plain bytes
+    elif symbol.format != "integer" and values.dtype != np.uint8:
+        raise CompileError(
+            f"{symbol.name}: the array is of {values.dtype}; it must be of ml_dtypes' {symbol.format}, or hold codes as uint8"
         )
     if values.dtype.kind not in "iu":
         raise CompileError(f"{symbol.name}: the array is of {values.dtype}; it must be of integers: quantise it first")
@@ -50,6 +57,8 @@ def place_array(memory: Bytes, symbol: Symbol, values: Ints) -> None:
 
 def take_array(memory: Bytes, symbol: Symbol) -> Ints:
     """Reads an array of main memory: int8 or uint8 for elements of 4 and 8 bits, int32 or uint32 for those of 32.
+
+    Floating-point elements are their codes; `ml_dtypes` gives their values (`found.view(ml_dtypes.float8_e4m3fn)`).
 
     Raises:
         CompileError: The symbol lies outside memory.

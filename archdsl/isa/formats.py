@@ -8,6 +8,10 @@ FLAG_BITS = 3
 """Bits of a sum of floating-point products beside its number: NaN, +infinity, -infinity."""
 
 
+BIAS_SHIFT = 16
+"""A bias of floating-point sums counts in steps of two to minus this."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormat:
     """How the 8 bits of an element are read.
@@ -92,3 +96,4 @@ INT8 = NumberFormat(name="int8")
 E4M3 = NumberFormat(name="e4m3", exponent_bits=4, significand_bits=3)
 E5M2 = NumberFormat(name="e5m2", exponent_bits=5, significand_bits=2, has_infinity=True)
 FP8_FORMATS = {E4M3.name: E4M3, E5M2.name: E5M2}
+"""Formats of datatype fp8 by name."""

@@ -36,6 +36,10 @@ class Symbol(Spec):
         "two in a byte, the low half first, and its stride is that of bytes."
     )
     element_bits: Literal[4, 8, 32] = Field(description="Width of an element; 32 is little endian.")
+    format: Literal["integer", "e4m3", "e5m2"] = Field(
+        default="integer",
+        description="What elements of 8 bits stand for; floating-point ones are given as their codes.",
+    )
     signed: bool = Field(default=True, description="Whether elements are in two's complement.")
     scaling: Scaling | None = Field(default=None, description="What its integers stand for, where that is known.")
 

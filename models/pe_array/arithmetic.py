@@ -20,14 +20,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...archdsl import NumberFormat, PeArray, Rounding
+from ...archdsl import BIAS_SHIFT, NumberFormat, PeArray, Rounding
 from .numerics import Int64, requantised, wrapped
 
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 NAN, PLUS_INFINITY, MINUS_INFINITY = 4, 2, 1
-BIAS_SHIFT = 16
-"""A bias of floating-point sums counts in steps of two to minus this."""
 UPPER, LOWER, FLAGS = range(3)
 _LIMB_BITS = 32
 _HALF_BITS = 16

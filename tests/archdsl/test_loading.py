@@ -89,6 +89,12 @@ def test_override_may_use_parameters_and_nest() -> None:
     assert memory(arch, "scratchpad").capacity_bytes == 48 * 1024
 
 
+def test_override_with_null_takes_a_map_away() -> None:
+    arch = load_arch("tpe_8x8", {"hierarchy.mac.datatypes": {"int8": None, "int4": {"macs_per_cycle": 2}}})
+    assert isinstance(arch, SpatialArch)
+    assert list(arch.compute.datatypes) == ["int4"]
+
+
 def test_override_with_null_gives_a_constant_back_to_the_component_model() -> None:
     arch = spatial("ref16", {"hierarchy.scratchpad.read_energy": None})
     assert memory(arch, "scratchpad").read_energy_pj_per_byte is None

@@ -113,6 +113,19 @@ def test_wider_accumulator_costs_more() -> None:
     assert mac.mac_pj("fp16", node_nm=45.0, accumulator_bits=16) < mac.mac_pj("fp16", node_nm=45.0)
 
 
+def test_exact_sums_cost_by_their_width() -> None:
+    exact = [
+        float(mac.mac_pj("fp8", node_nm=45.0, accumulator_bits=bits, fixed_point_sum=True)) for bits in (40, 53, 77)
+    ]
+    assert exact == sorted(exact)
+    # More than an integer product of the significands with its sum, less than with two shifters.
+    assert exact[1] > float(mac.mac_pj("int4", node_nm=45.0, accumulator_bits=53))
+    areas = [
+        float(mac.mac_mm2("fp8", node_nm=45.0, accumulator_bits=bits, fixed_point_sum=True)) for bits in (40, 53, 77)
+    ]
+    assert areas == sorted(areas)
+
+
 def test_every_datatype_of_the_architecture_language_is_priced() -> None:
     assert {*mac.INTEGER_BITS, *mac.SIGNIFICAND_BITS} == set(DATATYPE_BITS)
 
