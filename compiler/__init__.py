@@ -13,8 +13,9 @@ from .frontend import (
 )
 from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, map_op, parse_objective
 from .pe_array.builder import ProgramBuilder
-from .pe_array.convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
+from .pe_array.convolution import ConvLayout, ConvShape, gemm_shape, layout_of
 from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
+from .pe_array.kernel import ConvKernel
 from .pe_array.programs import Quantisation, channel_scaling, conv_image, gemm_image
 from .pe_array.timing import kernel_timing
 from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps

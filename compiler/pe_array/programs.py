@@ -24,8 +24,9 @@ from ...archdsl import (
     written_mapping,
 )
 from .builder import ProgramBuilder
-from .convolution import ConvKernel, ConvLayout, ConvShape, gemm_shape, layout_of
+from .convolution import ConvLayout, ConvShape, gemm_shape, layout_of
 from .images import place_parameters, place_weights
+from .kernel import ConvKernel
 
 Int8 = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int64]

@@ -1,11 +1,16 @@
-"""What the closed-form timing model needs of a kernel: its tiles, taps and beats as plain numbers."""
+"""What the closed-form timing model needs of a kernel: its loads, units and stores as plain numbers."""
 
 from __future__ import annotations
 
-from ...archdsl import PeArray, ceil_div
+import numpy as np
+import numpy.typing as npt
+
+from ...archdsl import PeArray
 from ...models import KernelTiming
-from .builder import ProgramBuilder
-from .convolution import ConvKernel, ConvLayout, ConvShape
+from .convolution import ConvLayout, ConvShape
+from .schedule import plan_kernel
+
+Ints = npt.NDArray[np.int64]
 
 
 def kernel_timing(array: PeArray, shape: ConvShape, layout: ConvLayout) -> KernelTiming:
@@ -19,16 +24,30 @@ def kernel_timing(array: PeArray, shape: ConvShape, layout: ConvLayout) -> Kerne
     Raises:
         CompileError: The kernel does not fit the array's memories.
     """
-    kernel = ConvKernel(ProgramBuilder(array), shape, layout)
-    bus_bytes, cols = array.bus_bytes, array.cols
-    needed = [kernel.input_beats(tap_idx) for tap_idx in range(len(kernel.taps))]
-    widths = (min(cols, shape.outputs - output * cols) for output in range(kernel.num_output_tiles))
+    plan = plan_kernel(array, shape, layout)
+    units, waits = plan.units, plan.waits
+    vectors = np.array([tile.num_vectors for tile in plan.tiles])[units.tile]
+    # The stores behind a group's last unit, one per tile of output channels.
+    num_stores = np.where(units.ends_group, units.place + 1, 0)
+    stores_end = np.cumsum(num_stores)
+    last = np.flatnonzero(units.ends_group)
+    group_sizes = units.place[last] + 1
+    first_outputs: Ints = np.repeat(units.output[last] - units.place[last], group_sizes)
+    first_stores: Ints = np.repeat(stores_end[last] - group_sizes, group_sizes)
+    outputs = first_outputs + np.arange(len(first_stores)) - first_stores
+    widths = np.minimum(array.cols, plan.problem.shape.outputs - outputs * array.cols)
+    stored = np.concatenate([[0], stores_end[last]])[waits.stored]
     return KernelTiming(
-        tile_vectors=tuple(tile.num_x * tile.num_y for tile in kernel.tiles),
-        tile_rows=tuple(tile.num_rows for tile in kernel.tiles),
-        weight_beats=tuple(num_bytes // bus_bytes for num_bytes in layout.tap_bytes),
-        input_beats=tuple(last - first for first, last in needed),
-        output_beats=tuple(ceil_div(width, bus_bytes) for width in widths),
-        parameter_beats=array.slot_beats,
-        ahead=kernel.ahead,
+        load_rows=plan.loads.rows,
+        load_beats=plan.loads.beats,
+        loads_end=waits.loads_end,
+        steps=units.num_taps,
+        vectors=vectors,
+        begins_tile=np.diff(units.block, prepend=-1),
+        wants_weights=waits.weights,
+        wants_input=waits.inputs,
+        wants_parameters=waits.parameters,
+        wants_stores=stored,
+        num_stores=num_stores,
+        store_beats=-(-widths // array.bus_bytes),
     )

@@ -12,7 +12,8 @@ from typing import Literal
 
 from ...archdsl import CompileError, PeArray, ceil_div
 from .builder import ProgramBuilder
-from .convolution import ConvLayout, ConvShape, OutputTile, layout_of, output_tiles
+from .convolution import ConvLayout, ConvShape, layout_of
+from .tiles import OutputTile, output_tiles
 
 Operation = Literal["add", "maximum"]
 
@@ -63,6 +64,24 @@ def vector_layout(array: PeArray, shape: ConvShape, taps: Sequence[VectorTap], *
         plain, weights=weights, tap_bytes=tap_bytes, parameters=parameters, output=output,
         end=output + shape.output_height * plain.output_row_bytes,
     )  # fmt: skip
+
+
+def tile_size(array: PeArray, shape: ConvShape, layout: ConvLayout, slot_bytes: int) -> tuple[int, int]:
+    """Rows and columns of a tile of outputs: as many as half the accumulators and an input slot have room for.
+
+    Raises:
+        CompileError: Not even one row of outputs fits.
+    """
+    most_vectors = array.accumulator_vectors // 2
+    num_x = min(shape.output_width, most_vectors)
+    most_rows = slot_bytes // layout.input_row_bytes
+    if most_rows < min(shape.reach_y, shape.height):
+        raise CompileError(
+            f"a row of outputs needs {shape.reach_y} rows of inputs at once, {layout.input_row_bytes} B each, and one input tile"
+            f" has {slot_bytes} B of the scratchpad; use a larger scratchpad, or split the op"
+        )
+    most_y = (most_rows - shape.reach_y) // shape.stride + 1
+    return max(1, min(most_vectors // num_x, most_y, shape.output_height)), num_x
 
 
 class VectorKernel:
@@ -116,7 +135,7 @@ class VectorKernel:
                 f"weights of {self.weight_bytes} B do not fit a quarter of the scratchpad ({half // 2} B)"
             )
         self.num_channel_tiles = ceil_div(shape.outputs, self.array.cols)
-        self.tiles = output_tiles(self.array, shape, layout, self.slot_bytes)
+        self.tiles = output_tiles(shape, *tile_size(self.array, shape, layout, self.slot_bytes))
         self._inputs: list[int] = []  # per tile the token of its loads
         self._weights: list[int] = []  # per group
         self._parameters: list[int] = []

@@ -1,7 +1,7 @@
 """The recurrence behind the closed form: when each step of a kernel loads, computes and stores; compiled.
 
-It walks over steps (one weight tile on one tile of outputs) and keeps the last few times of five resources that each
-work in order: dispatch, the execute unit, requests to main memory, its bus, and the store unit. A time follows from
+It walks over units and their steps (one weight tile on one tile of outputs) and keeps the last few times of five resources
+that each work in order: dispatch, the execute unit, requests to main memory, its bus, and the store unit. A time follows from
 earlier ones by `max` and `+`, so that no cycle and no instruction is visited; long stretches of the bus are taken at
 once. Loads and stores are brought up to a time only when something waits for it, which keeps cause before effect.
 One module, since compiled code on disk is renewed only when the module of the calling function changes.
@@ -20,6 +20,8 @@ Ints = npt.NDArray[np.int64]
 
 NEVER = 1 << 60
 """The time of what nothing has asked for yet."""
+MOST_STORES = 64
+"""How many stores back one may be that is waited for: two groups of as many as there are parameter slots."""
 NUM_TIMES = 5
 CYCLES, FIRST_WEIGHTS, LAST_LOAD, LAST_COMPUTE, LAST_STORE_BUT_ONE = range(NUM_TIMES)
 """What the recurrence gives: all cycles, and the cycles from which the first step's weights, the end of the last load,
@@ -29,9 +31,8 @@ that of the last computation and that of the last store but one count."""
 (
     DISPATCHED, LD_PUSHED, LD_ISSUED, LD_ISSUE, LOADS_ISSUED, LOADS_DONE, REQ_ROWS, REQ_BEATS, REQ_AT, REQ_MADE,
     REQ_DONE, BUS_FREE, IS_WRITE_TURN, EX_PUSHED, EX_ISSUE, ST_PUSHED, ST_STARTED, ST_DONE, ST_ISSUE, READ_OUT, VECTORS,
-    VECTORS_LEFT, BEATS_LEFT, WRITE_AT, FREED, NUM_LOADS, WANTED, TAKEN, IS_INPUT_STRIDE, FREE_AT,
-    INPUT_STEPS,
-) = range(31)  # fmt: skip
+    VECTORS_LEFT, BEATS_LEFT, WRITE_AT, FREE_AT,
+) = range(25)  # fmt: skip
 
 
 class Machine(NamedTuple):
@@ -44,7 +45,6 @@ class Machine(NamedTuple):
     queue_depth: int
     loads_in_flight: int
     requests_in_flight: int
-    parameter_slots: int
     latency: int
     cycles_per_beat: int
 
@@ -52,56 +52,57 @@ class Machine(NamedTuple):
 class Kernel(NamedTuple):
     """A kernel's numbers; see `KernelTiming`."""
 
-    tile_vectors: Ints
-    tile_rows: Ints
-    weight_beats: Ints
-    input_beats: Ints
-    output_beats: Ints
-    parameter_beats: int
-    ahead: int
+    loads: Ints
+    units: Ints
+    stores: Ints
+    lookback: int
 
 
 class Batch(NamedTuple):
     """Kernels and machines behind each other.
 
     Attributes:
-        machines: [kernels, 8] the fields of `Machine` before main memory's.
-        scalars: [kernels, 2] parameter beats, ahead.
-        ends: [kernels, 5] where each kernel's part of the five lists below ends.
-        tile_vectors, tile_rows, weight_beats, input_beats, output_beats: Of all kernels.
+        machines: [kernels, 7] the fields of `Machine` before main memory's.
+        ends: [kernels, 3] where each kernel's part of the three tables below ends.
+        loads, units, stores: Of all kernels; see `KernelTiming`.
+        lookbacks: [kernels] how many loads back a load may be that is waited for.
         latency, cycles_per_beat: [timings] of main memory.
     """
 
     machines: Ints
-    scalars: Ints
     ends: Ints
-    tile_vectors: Ints
-    tile_rows: Ints
-    weight_beats: Ints
-    input_beats: Ints
-    output_beats: Ints
+    loads: Ints
+    units: Ints
+    stores: Ints
+    lookbacks: Ints
     latency: Ints
     cycles_per_beat: Ints
 
 
+# Columns of the tables.
+ROWS, BEATS = range(2)
+LOADS_END, STEPS, UNIT_VECTORS, BEGINS_TILE, WANTS_WEIGHTS, WANTS_INPUT, WANTS_PARAMETERS, WANTS_STORES, STORES = range(
+    9
+)
+
+
 # Rings of the state: times of the last few of everything, by number modulo the length.
 (
-    AT, LD_FROM, LD_ROWS, LD_BEATS, LD_TIME, ROW_FROM, ROW_BEATS, ROW_END, ROW_IS_LAST, LOAD_END, EX_TIME, RELEASE,
-    ST_FROM, ST_VECTORS, ST_BEATS, ST_END, ST_TIME, POP, WEIGHTS, INPUTS, PARAMETERS,
-) = range(21)  # fmt: skip
+    AT, LD_FROM, LD_ROWS, LD_BEATS, LD_TIME, ROW_FROM, ROW_BEATS, ROW_END, ROW_IS_LAST, LOAD_END, EX_TIME, ST_FROM,
+    ST_VECTORS, ST_BEATS, ST_END, ST_TIME, POP,
+) = range(17)  # fmt: skip
 
 
 @compiled
-def new_state(m: Machine, ahead: int) -> Ints:
+def new_state(m: Machine, lookback: int, num_stores: int) -> Ints:
     """The state before the first cycle, [rings, places]; the number of places is a power of two."""
-    needed = max(m.queue_depth, m.requests_in_flight, m.out_depth, 4 * (ahead + 4) + m.loads_in_flight)
+    needed = max(m.queue_depth, m.requests_in_flight, m.out_depth, lookback + m.loads_in_flight, num_stores)
     length = 32
-    while length < needed:
+    while length <= needed:
         length *= 2
-    s = np.zeros((21, length), dtype=np.int64)
+    s = np.zeros((17, length), dtype=np.int64)
     s[AT, WRITE_AT] = NEVER
     s[AT, READ_OUT] = -m.num_passes
-    s[AT, IS_INPUT_STRIDE] = -1
     for ring in (LD_TIME, ROW_END, LOAD_END, EX_TIME, ST_END, ST_TIME, POP):
         s[ring] = -1
     return s
@@ -339,168 +340,84 @@ def issue_execute(s: Ints, earliest: int) -> int:
     return s[AT, EX_ISSUE]
 
 
-# ---- The steps.
+# ---- The units.
 
 
 @compiled
 def run_batch(batch: Batch, times: Ints) -> None:
     """Fills in the times of every kernel on its machine at every timing of main memory, [kernels, timings, times]."""
-    begins = np.zeros(5, dtype=np.int64)
+    begins = np.zeros(3, dtype=np.int64)
     for idx in range(batch.ends.shape[0]):
         ends, sizes = batch.ends[idx], batch.machines[idx]
         kernel = Kernel(
-            batch.tile_vectors[begins[0] : ends[0]],
-            batch.tile_rows[begins[1] : ends[1]],
-            batch.weight_beats[begins[2] : ends[2]],
-            batch.input_beats[begins[3] : ends[3]],
-            batch.output_beats[begins[4] : ends[4]],
-            batch.scalars[idx, 0],
-            batch.scalars[idx, 1],
+            batch.loads[begins[0] : ends[0]],
+            batch.units[begins[1] : ends[1]],
+            batch.stores[begins[2] : ends[2]],
+            batch.lookbacks[idx],
         )
         for timing in range(batch.latency.shape[0]):
             latency, cycles_per_beat = batch.latency[timing], batch.cycles_per_beat[timing]
             machine = Machine(
-                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], latency, cycles_per_beat
+                sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], latency, cycles_per_beat
             )
-            run_steps(kernel, machine, times[idx, timing])
+            run_units(kernel, machine, times[idx, timing])
         begins = ends
 
 
 @compiled
-def run_steps(kernel: Kernel, m: Machine, times: Ints) -> None:
+def run_units(kernel: Kernel, m: Machine, times: Ints) -> None:
     """Fills in the times of one kernel on one machine, [NUM_TIMES]."""
-    s = new_state(m, kernel.ahead)
-    num_taps = kernel.weight_beats.shape[0]
-    num_groups = kernel.tile_vectors.shape[0] * kernel.output_beats.shape[0]
-    # The walk's configuration and the stores'; tpe_fetch.sv hands the first instruction out in cycle 1.
+    num_stores = kernel.stores.shape[0]
+    s = new_state(m, kernel.lookback, MOST_STORES)
+    # Configurations of the walk, of stores and of loads; tpe_fetch.sv hands the first instruction out in cycle 1.
     issue_execute(s, dispatch_execute(m, s))
     s[AT, DISPATCHED] += 1
-    parameters_ahead = min(kernel.ahead, (m.parameter_slots - 2) * num_taps - 1)
-    for step in range(num_groups * num_taps + kernel.ahead):
-        if step < num_groups * num_taps:
-            load_step(kernel, m, s, step)
-        now = step - kernel.ahead
-        group, tap = divmod(now + parameters_ahead, num_taps)
-        if tap == 0 and 0 <= group < num_groups:
-            load_parameters(kernel, m, s, group)
-        if now < 0:
-            continue
-        token = compute_step(kernel, m, s, now)
-        if now == 0:
-            times[FIRST_WEIGHTS] = token
+    push_load(m, s, 0, 0, 0)
+    load, stored, release = 0, 0, 0
+    for idx in range(kernel.units.shape[0]):
+        unit = kernel.units[idx]
+        while load < unit[LOADS_END]:
+            # The first load of a boundary takes the token of the unit before.
+            push_load(m, s, kernel.loads[load, ROWS], kernel.loads[load, BEATS], release)
+            release = 0
+            load += 1
+        weights_at = compute_unit(m, s, unit)
+        if idx == 0:
+            times[FIRST_WEIGHTS] = weights_at
+        # tpe_tokens.sv: a token counts from the cycle behind what gave it.
+        release = s[AT, FREE_AT] + 1
+        # tpe_execute.sv: rows + cols cycles through the array, one to end, one for the token.
+        summed = s[AT, FREE_AT] + m.rows + m.cols + 2
+        for _ in range(unit[STORES]):
+            push_store(m, s, unit[UNIT_VECTORS], kernel.stores[stored], max(dispatch_store(m, s), summed))
+            stored += 1
     times[LAST_LOAD] = s[LOAD_END, (s[AT, LOADS_DONE] - 1) & mask(s)]
     times[LAST_COMPUTE] = s[AT, FREE_AT]
-    times[LAST_STORE_BUT_ONE] = wait_store(m, s, num_groups - 1) + 1 if num_groups > 1 else 0
-    stored = wait_store(m, s, num_groups)
-    times[CYCLES] = max(s[AT, DISPATCHED] + 2, s[AT, ST_ISSUE] + 1, stored) + 1
+    times[LAST_STORE_BUT_ONE] = wait_store(m, s, num_stores - 1) + 1 if num_stores > 1 else 0
+    end = wait_store(m, s, num_stores)
+    times[CYCLES] = max(s[AT, DISPATCHED] + 2, s[AT, ST_ISSUE] + 1, end) + 1
 
 
 @compiled
-def load_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> None:
-    """Loads what a step is the first to need: input, and weights into the place of those `ahead` + 1 steps before."""
-    load_input(kernel, m, s, step, step)
-    set_stride(m, s, 0)
-    beats = int(kernel.weight_beats[step % len(kernel.weight_beats)])
-    load(m, s, 1, beats, step - kernel.ahead)
-    s[WEIGHTS, step & mask(s)] = s[AT, NUM_LOADS]
-
-
-@compiled
-def load_input(kernel: Kernel, m: Machine, s: Ints, step: int, computed: int) -> None:
-    """Loads the input that a step is the first to need, if that waits for none but the `computed` first steps."""
-    num_taps, num_outputs = kernel.weight_beats.shape[0], kernel.output_beats.shape[0]
-    if s[AT, INPUT_STEPS] > step or step >= kernel.tile_vectors.shape[0] * num_outputs * num_taps:
-        return
-    group, tap = divmod(step, num_taps)
-    tile, output = divmod(group, num_outputs)
-    if output > 0 or kernel.input_beats[tap] == 0:
-        s[INPUTS, step & mask(s)] = s[INPUTS, (step - 1) & mask(s)]
-        s[AT, INPUT_STEPS] = step + 1
-        return
-    # The tile before the last stood in the same place.
-    released = (tile - 1) * num_outputs * num_taps
-    if released > computed:
-        return
-    set_stride(m, s, 1)
-    load(m, s, kernel.tile_rows[tile], kernel.input_beats[tap], released)
-    s[INPUTS, step & mask(s)] = s[AT, NUM_LOADS]
-    s[AT, INPUT_STEPS] = step + 1
-
-
-@compiled
-def load_parameters(kernel: Kernel, m: Machine, s: Ints, group: int) -> None:
-    """Loads channel parameters; their slot is free when a later group has begun, which waited for its store."""
-    slots, num_taps = m.parameter_slots, kernel.weight_beats.shape[0]
-    load(m, s, 1, kernel.parameter_beats, (group - slots + 2) * num_taps + 1 if group >= slots else 0)
-    s[PARAMETERS, group & mask(s)] = s[AT, NUM_LOADS]
-
-
-@compiled
-def set_stride(m: Machine, s: Ints, is_input: int) -> None:
-    """An entry of the load queue that sets the rows' strides, where they change between input and weights."""
-    if s[AT, IS_INPUT_STRIDE] != is_input:
-        push_load(m, s, 0, 0, 0)
-        s[AT, IS_INPUT_STRIDE] = is_input
-
-
-@compiled
-def load(m: Machine, s: Ints, rows: int, beats: int, released: int) -> None:
-    """A load that waits until some steps have read their data; an entry of the queue takes one step's token."""
-    after = 0
-    while s[AT, FREED] < released:
-        after = s[RELEASE, s[AT, FREED] & mask(s)]
-        s[AT, FREED] += 1
-        if s[AT, FREED] < released:
-            push_load(m, s, 0, 0, after)
-    push_load(m, s, rows, beats, after)
-    s[AT, NUM_LOADS] += 1
-
-
-@compiled
-def compute_step(kernel: Kernel, m: Machine, s: Ints, step: int) -> int:
-    """Preloads weights, streams the vectors of a tile, and stores the sums after the last tap; when weights came."""
-    num_taps, num_outputs = kernel.weight_beats.shape[0], kernel.output_beats.shape[0]
-    group, tap = divmod(step, num_taps)
-    tile, output = divmod(group, num_outputs)
-    vectors, is_last, stored, store_from = kernel.tile_vectors[tile], tap == num_taps - 1, 0, 0
-    if tap == 0 and output == 0:
-        issue_execute(s, dispatch_execute(m, s))  # where the tile stands
-    # Weights shift in, a row per cycle (tpe_preload.sv), from the cycle behind the last swap (tpe_execute.sv).
-    weights_at = take_load(m, s, s[WEIGHTS, step & mask(s)])
-    preloaded = issue_execute(s, max(dispatch_execute(m, s), weights_at)) + m.rows
-    needed = s[INPUTS, step & mask(s)]
-    if is_last:
-        needed = max(needed, s[PARAMETERS, group & mask(s)])
-    loaded = take_load(m, s, needed)
-    compute_from = dispatch_execute(m, s)
-    if is_last:
-        store_from = dispatch_store(m, s)
-    if tap == 0 and group >= 2:
-        # The store had the same half of the accumulators. Loads that do not wait for this step overtake it.
-        while s[AT, ST_DONE] < group - 1:
-            if s[AT, LD_PUSHED] + 2 - m.queue_depth <= s[AT, LD_ISSUED]:
-                load_input(kernel, m, s, step + kernel.ahead + 1, step)
-            move_bus(m, s)
-        stored = wait_store(m, s, group - 1)
-    issue = issue_execute(s, max(compute_from, loaded, stored, preloaded, s[AT, FREE_AT]))
-    s[AT, FREE_AT] = issue + vectors
-    # tpe_tokens.sv: a token counts from the cycle behind what gave it.
-    s[RELEASE, step & mask(s)] = issue + vectors + 1
-    if is_last:
-        # tpe_execute.sv: rows + cols cycles through the array, one to end, one for the token.
-        summed = issue + vectors + m.rows + m.cols + 2
-        push_store(m, s, vectors, kernel.output_beats[output], max(store_from, summed))
+def compute_unit(m: Machine, s: Ints, unit: Ints) -> int:
+    """Preloads weights and streams the vectors of a tile, for every step of a unit; when the weights were there."""
+    if unit[BEGINS_TILE]:
+        issue_execute(s, dispatch_execute(m, s))  # where the input tile stands
+    num_steps, weights_at = unit[STEPS], 0
+    for step in range(num_steps):
+        # Weights shift in, a row per cycle (tpe_preload.sv), from the cycle behind the last swap (tpe_execute.sv).
+        earliest = dispatch_execute(m, s)
+        if step == 0 and unit[WANTS_WEIGHTS]:
+            weights_at = wait_load(m, s, unit[WANTS_WEIGHTS])
+            earliest = max(earliest, weights_at)
+        preloaded = issue_execute(s, earliest) + m.rows
+        earliest = max(dispatch_execute(m, s), preloaded, s[AT, FREE_AT])
+        if step == 0 and unit[WANTS_INPUT]:
+            earliest = max(earliest, wait_load(m, s, unit[WANTS_INPUT]))
+        if step == num_steps - 1 and unit[WANTS_PARAMETERS]:
+            earliest = max(earliest, wait_load(m, s, unit[WANTS_PARAMETERS]))
+        if step == 0 and unit[WANTS_STORES]:
+            # The stores had the same sums, or the same channel parameters.
+            earliest = max(earliest, wait_store(m, s, unit[WANTS_STORES]))
+        s[AT, FREE_AT] = issue_execute(s, earliest) + unit[UNIT_VECTORS]
     return weights_at
-
-
-@compiled
-def take_load(m: Machine, s: Ints, wanted: int) -> int:
-    """Takes the tokens of loads up to one, those before it by idle entries; when it was there, 0 if long taken."""
-    s[AT, WANTED] = max(s[AT, WANTED], wanted)
-    while s[AT, TAKEN] < s[AT, WANTED]:
-        s[AT, TAKEN] += 1
-        token = wait_load(m, s, s[AT, TAKEN])
-        if s[AT, TAKEN] == s[AT, WANTED]:
-            return token
-        issue_execute(s, max(dispatch_execute(m, s), token))
-    return 0

@@ -1,6 +1,6 @@
-"""Cycles of a kernel on the tensor PE array from its tiles, taps and beats, without its instructions.
+"""Cycles of a kernel on the tensor PE array from its loads, units and stores, without its instructions.
 
-The total is that of a max-plus recurrence over steps (`closed_core`), not of one formula: each step's loads, preload,
+The total is that of a max-plus recurrence over units (`closed_core`), not of one formula: each step's loads, preload,
 computation and store begin at the latest of what they wait for. Nothing is fitted. It is cut into parts that are formulas of the shape alone, and what is left:
 
 - start-up: until the first step's weights are there: fetch, the memory's latency, the first input and weights;
@@ -32,34 +32,47 @@ Ints = npt.NDArray[np.int64]
 Bottleneck = Literal["compute", "switch", "load", "store"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelTiming:
-    """A kernel's structure: it takes, per tile of vectors and per tile of output channels, the taps one by one.
+    """A kernel's structure: units, with loads in front of them and stores behind.
 
-    A step is one tap of one such pair. The first tile of output channels loads the input that its taps need.
+    A step is a PRELOAD and a COMPUTE. The steps of a unit stream the same number of vectors through the array. The first load
+    in front of a unit waits for the unit before. Loads are counted from 1, and 0 stands for none.
 
     Attributes:
-        tile_vectors: Per tile the vectors that stream through the array for each tap.
-        tile_rows: Per tile the rows of its input.
-        weight_beats: Per tap the beats of its weights.
-        input_beats: Per tap the beats of every input row that it is the first to need; 0 for none.
-        output_beats: Per tile of output channels the beats of a stored vector.
-        parameter_beats: Beats of the channel parameters of one tile of output channels.
-        ahead: Steps by which loads run ahead of computations; weights have one slot more.
+        load_rows, load_beats: Rows and beats of a row, [loads].
+        loads_end: How many loads stand in front of a unit and those before it, [units].
+        steps, vectors: Steps, and vectors of each, [units].
+        begins_tile: Whether the unit is the first on its input tile, [units].
+        wants_weights, wants_input, wants_parameters: The load that its first preload, its first and its last computation
+            wait for, [units].
+        wants_stores: How many stores must have ended before its first computation, [units].
+        num_stores: Stores behind it, of as many vectors, [units].
+        store_beats: Beats of a vector, [stores].
     """
 
-    tile_vectors: tuple[int, ...]
-    tile_rows: tuple[int, ...]
-    weight_beats: tuple[int, ...]
-    input_beats: tuple[int, ...]
-    output_beats: tuple[int, ...]
-    parameter_beats: int
-    ahead: int
+    load_rows: Ints
+    load_beats: Ints
+    loads_end: Ints
+    steps: Ints
+    vectors: Ints
+    begins_tile: Ints
+    wants_weights: Ints
+    wants_input: Ints
+    wants_parameters: Ints
+    wants_stores: Ints
+    num_stores: Ints
+    store_beats: Ints
 
     @property
     def num_steps(self) -> int:
         """Steps of the kernel."""
-        return len(self.tile_vectors) * len(self.output_beats) * len(self.weight_beats)
+        return int(self.steps.sum())
+
+    @property
+    def store_vectors(self) -> Ints:
+        """Vectors of each store, [stores]."""
+        return np.repeat(self.vectors, self.num_stores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +179,10 @@ def time_kernel(
 
 
 def _refuse_shared_banks(array: PeArray) -> None:
-    if array.is_single_port or array.scratchpad_banks % 2 or array.accumulator_banks % 2:
+    if array.is_single_port or array.scratchpad_banks == 1 or array.accumulator_banks % 2:
         raise ModelError(
-            f"the closed form takes scratchpads with a port to read and one to write and an even number of banks, not"
+            f"the closed form takes scratchpads with a port to read and one to write, several banks, and accumulators of an even"
+            f" number of banks, not"
             f" {'one port' if array.is_single_port else 'two ports'}, {array.scratchpad_banks} scratchpad banks and"
             f" {array.accumulator_banks} accumulator banks; use `replay`"
         )
@@ -177,10 +191,6 @@ def _refuse_shared_banks(array: PeArray) -> None:
 def _packed(kernels: Sequence[KernelTiming], arrays: Sequence[PeArray], latency: Ints, beat: Ints) -> Batch:
     from .closed_core import Batch
 
-    def joined(name: str) -> Ints:
-        return np.array([value for kernel in kernels for value in getattr(kernel, name)], dtype=np.int64)
-
-    lists = ("tile_vectors", "tile_rows", "weight_beats", "input_beats", "output_beats")
     machines = [
         (
             array.rows,
@@ -190,24 +200,38 @@ def _packed(kernels: Sequence[KernelTiming], arrays: Sequence[PeArray], latency:
             array.queue_depth,
             array.loads_in_flight,
             array.requests_in_flight,
-            array.parameter_slots,
         )
         for array in arrays
     ]
-    lengths = [[len(getattr(kernel, name)) for name in lists] for kernel in kernels]
-    scalars = [(kernel.parameter_beats, kernel.ahead) for kernel in kernels]
+    loads = [np.stack([kernel.load_rows, kernel.load_beats], axis=1) for kernel in kernels]
+    units = [_unit_table(kernel) for kernel in kernels]
+    stores = [kernel.store_beats for kernel in kernels]
+    lengths = [[len(some) for some in tables] for tables in zip(loads, units, stores, strict=True)]
     return Batch(
-        np.array(machines, dtype=np.int64).reshape(-1, 8),
-        np.array(scalars, dtype=np.int64).reshape(-1, 2),
-        np.cumsum(np.array(lengths, dtype=np.int64).reshape(-1, 5), axis=0),
-        joined("tile_vectors"),
-        joined("tile_rows"),
-        joined("weight_beats"),
-        joined("input_beats"),
-        joined("output_beats"),
+        np.array(machines, dtype=np.int64).reshape(-1, 7),
+        np.cumsum(np.array(lengths, dtype=np.int64).reshape(-1, 3), axis=0),
+        np.concatenate([np.zeros((0, 2), dtype=np.int64), *loads]),
+        np.concatenate([np.zeros((0, 9), dtype=np.int64), *units]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *stores]),
+        np.array([_lookback(kernel) for kernel in kernels], dtype=np.int64),
         latency,
         beat,
     )
+
+
+def _unit_table(kernel: KernelTiming) -> Ints:
+    """A row per unit, with the columns of `closed_core`."""
+    columns = (
+        kernel.loads_end, kernel.steps, kernel.vectors, kernel.begins_tile, kernel.wants_weights, kernel.wants_input,
+        kernel.wants_parameters, kernel.wants_stores, kernel.num_stores,
+    )  # fmt: skip
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def _lookback(kernel: KernelTiming) -> int:
+    """How many loads may stand behind one that is waited for, and in front of what waits."""
+    wants = (kernel.wants_weights, kernel.wants_input, kernel.wants_parameters)
+    return max(int((kernel.loads_end - want)[want > 0].max(initial=0)) for want in wants)
 
 
 def _cut(kernels: Sequence[KernelTiming], arrays: Sequence[PeArray], beat: Ints, times: Ints) -> KernelCycles:
@@ -237,25 +261,17 @@ def _cut(kernels: Sequence[KernelTiming], arrays: Sequence[PeArray], beat: Ints,
 
 
 def _work(kernel: KernelTiming, array: PeArray) -> tuple[int, int, int, int]:
-    """Cycles of vectors and of switching weights, beats of loads after the first step's and of stores but the last."""
-    num_taps, num_outputs = len(kernel.weight_beats), len(kernel.output_beats)
-    num_tiles = len(kernel.tile_vectors)
-    steps = num_taps * num_outputs
-    vectors = sum(kernel.tile_vectors) * steps
-    gaps = [max(0, array.rows + 1 - num) for num in kernel.tile_vectors]
-    switch = (
-        array.rows + sum(gaps) * steps - gaps[-1]
-    )  # the first preload hides behind nothing, the last switch is none
-    weights = sum(kernel.weight_beats) * num_tiles * num_outputs
-    inputs = sum(kernel.tile_rows) * sum(kernel.input_beats)
-    parameters = kernel.parameter_beats * num_tiles * num_outputs
-    first = kernel.weight_beats[0] + kernel.tile_rows[0] * kernel.input_beats[0]
-    stores = sum(kernel.tile_vectors) * sum(kernel.output_beats)
-    last = kernel.tile_vectors[-1] * kernel.output_beats[-1]
-    return vectors, switch, weights + inputs + parameters - first, stores - last
+    """Cycles of vectors and of switching weights, beats of loads after the first unit's and of stores but the last."""
+    gaps = np.maximum(0, array.rows + 1 - kernel.vectors)
+    # The first preload hides behind nothing, and the last switch is none.
+    switch = array.rows + int(gaps @ kernel.steps) - int(gaps[-1])
+    beats = kernel.load_rows * kernel.load_beats
+    stores = kernel.store_vectors * kernel.store_beats
+    loads = int(beats[kernel.wants_weights[0] :].sum())
+    return int(kernel.vectors @ kernel.steps), switch, loads, int(stores[:-1].sum())
 
 
 def _store_unit(kernel: KernelTiming, array: PeArray, cycles_per_beat: int) -> int:
     """Cycles of stores but the last: a vector goes through post-processing, and over the bus."""
-    per_vector = [max(array.num_passes, beats * cycles_per_beat) for beats in kernel.output_beats]
-    return sum(kernel.tile_vectors) * sum(per_vector) - kernel.tile_vectors[-1] * per_vector[-1]
+    cycles = kernel.store_vectors * np.maximum(array.num_passes, kernel.store_beats * cycles_per_beat)
+    return int(cycles[:-1].sum())

@@ -108,6 +108,40 @@ def random_shape(rng: Random) -> ConvShape:
     )
 
 
+SMALL_MEMORIES: tuple[Mapping[str, object], ...] = (
+    {"parameters.scratchpad": "4 KiB"},
+    {"parameters.scratchpad": "4 KiB", "parameters.accumulator_vectors": 32, "control.parameter_slots": 3},
+    {"parameters.scratchpad": "8 KiB", "parameters.accumulator_vectors": 64, "control.parameter_slots": 8},
+    {"parameters.scratchpad": "8 KiB", "hierarchy.scratchpad.banks": 2, "hierarchy.mac.vector_lanes": 2},
+    {"parameters.scratchpad": "8 KiB", "hierarchy.scratchpad.banks": 8, "control.queue_depth": 4},
+)
+"""Memories in which kernels need chunks of the channels, tiles of columns, and weights that stream."""
+
+
+def large_shape(rng: Random, most_macs: int) -> ConvShape:
+    """A shape with many channels, wide rows or many rows, for small memories; with at most so many MACs."""
+    while True:
+        size, stride, dilation, pad = (
+            rng.choice((1, 1, 2, 3)),
+            rng.choice((1, 1, 2)),
+            rng.choice((1, 1, 2)),
+            rng.randint(0, 2),
+        )
+        shape = gemm_shape(
+            rng.choice((1, 5, 40, 130, 300)), rng.choice((64, 257, 509, 1024)), rng.choice((4, 16, 33, 70))
+        )
+        if rng.random() < 0.6:
+            height, width = rng.randint(1, 9), rng.choice((1, 9, 40, 200))
+            reach = (size - 1) * dilation + 1
+            shape = ConvShape(
+                height=height, width=width, channels=rng.choice((3, 16, 40, 64, 104, 256)), outputs=rng.choice((4, 20, 70)),
+                kernel_height=size, kernel_width=size, stride=stride, dilation=dilation, pad_top=pad, pad_left=pad,
+                output_height=(height + 2 * pad - reach) // stride + 1, output_width=(width + 2 * pad - reach) // stride + 1,
+            )  # fmt: skip
+        if min(shape.output_height, shape.output_width) >= 1 and shape.macs <= most_macs:
+            return shape
+
+
 def random_case(rng: Random, array: PeArray, shape: ConvShape | None = None) -> Case:
     """A kernel with random data on a memory with random timing."""
     shape = random_shape(rng) if shape is None else shape

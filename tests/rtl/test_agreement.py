@@ -12,7 +12,7 @@ from tileloom.compiler import gemm_shape
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
-from .cases import array_of, assert_agree, assert_same, random_case, random_vector_case
+from .cases import SMALL_MEMORIES, array_of, assert_agree, assert_same, large_shape, random_case, random_vector_case
 from .programs import RandomProgram
 
 pytestmark = pytest.mark.rtl
@@ -49,6 +49,23 @@ def test_random_kernels_agree(sizes: Sizes, overrides: Mapping[str, object], num
     array = array_of(*sizes, overrides)
     rng = Random(str(sizes))
     assert_agree(array, [random_case(rng, array) for _ in range(num)])
+
+
+@pytest.mark.parametrize(("sizes", "memories"), [((8, 8, 8), 1), ((4, 16, 4), 0), ((16, 4, 4), 0)], ids=str)
+def test_kernels_on_small_memories_agree(sizes: Sizes, memories: int) -> None:
+    """Chunks of the channels, tiles of columns, weights that stay."""
+    array = array_of(*sizes, SMALL_MEMORIES[memories])
+    rng = Random(f"small {sizes}")
+    assert_agree(array, [random_case(rng, array, large_shape(rng, 200_000)) for _ in range(6)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memories", SMALL_MEMORIES, ids=range(len(SMALL_MEMORIES)))
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (4, 16, 4), (16, 4, 4)], ids=str)
+def test_many_kernels_on_small_memories_agree(sizes: Sizes, memories: Mapping[str, object]) -> None:
+    array = array_of(*sizes, memories)
+    rng = Random(f"many small {sizes}")
+    assert_agree(array, [random_case(rng, array, large_shape(rng, 1_000_000)) for _ in range(20)])
 
 
 @pytest.mark.slow
