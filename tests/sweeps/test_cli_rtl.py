@@ -88,7 +88,7 @@ def test_functional_coverage_counts_and_names_what_is_missing(capsys: pytest.Cap
     found: Any = json.loads(capsys.readouterr().out)
     assert found["lines"] is None
     groups = {group["group"]: group for group in found["functional"]}
-    assert ["COMPUTE", "64 or more"] not in groups["instruction x length"]["missing"]
+    assert ["COMPUTE", "8-63"] not in groups["instruction x length"]["missing"]
     assert ["COMPUTE", "1"] in groups["instruction x length"]["missing"]
     assert ["8", "both"] not in groups["stored format x saturation"]["missing"]
     assert all(group["num_covered"] + len(group["missing"]) == group["num_bins"] for group in groups.values())
