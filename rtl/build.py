@@ -53,12 +53,13 @@ class Simulator:
     is_reused: bool
 
 
-def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
+def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -> Simulator:
     """The simulator of a PE array, built now or before.
 
     Args:
         array: The PE array.
         kind: What it can do besides running programs.
+        sv_dir: The folder of its SystemVerilog.
 
     Raises:
         RtlError: A tool is missing, or the build fails; with what the tool said.
@@ -70,7 +71,7 @@ def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
         text,
         *FLAGS,
         *KIND_FLAGS[kind],
-        *(path.read_text(encoding="utf-8") for path in sources()),
+        *(path.read_text(encoding="utf-8") for path in sources(sv_dir=sv_dir)),
         _waivers(),
     ):
         key.update(part.encode())
@@ -83,14 +84,14 @@ def build(array: PeArray, kind: BuildKind = "plain") -> Simulator:
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         work = Path(made) / "build"
         work.mkdir()
-        _build(work, text, kind, env)
+        _build(work, text, kind, env, sv_dir)
         if not program.exists():
             shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)
     return Simulator(program=program, folder=folder, is_reused=False)
 
 
-def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str]) -> None:
+def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: Path) -> None:
     from cocotb_tools import config
 
     (work / "tpe_pkg.sv").write_text(text, encoding="utf-8")
@@ -99,7 +100,7 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str]) -> None:
     command = [
         "verilator", *FLAGS, *KIND_FLAGS[kind], "--top-module", TOP, "-o", TOP, "--Mdir", str(work),
         "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
-        str(work / "public.vlt"), str(work / "tpe_pkg.sv"), *map(str, sources()),
+        str(work / "public.vlt"), str(work / "tpe_pkg.sv"), *map(str, sources(sv_dir=sv_dir)),
         str(Path(config.share_dir) / "lib" / "verilator" / "verilator.cpp"),
     ]  # fmt: skip
     _run(command, work, env)
@@ -107,6 +108,8 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str]) -> None:
     _reuse(runtime, work)
     _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2"], work, env)
     _keep(work, runtime)
+    for path in work.glob("*.gch"):  # precompiled headers: of no more use, and 150 MB
+        path.unlink()
 
 
 def _waivers() -> str:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..archdsl import Instruction, PeArray, RtlError, disassemble, encode_program
 from .build import NUM_BEATS, NUM_INSTRUCTIONS, build
 from .package import INDEX_BITS
+from .sources import SV_DIR
 from .toolchain import environment
 
 Bytes = npt.NDArray[np.uint8]
@@ -71,7 +72,12 @@ class RtlResult:
 
 
 def run_programs(
-    array: PeArray, jobs: Sequence[Job], *, waves: Path | None = None, coverage: Path | None = None
+    array: PeArray,
+    jobs: Sequence[Job],
+    *,
+    waves: Path | None = None,
+    coverage: Path | None = None,
+    sv_dir: Path = SV_DIR,
 ) -> list[RtlResult]:
     """Runs programs one after the other in one simulator.
 
@@ -80,6 +86,7 @@ def run_programs(
         jobs: What to run.
         waves: Where to write the waveform of all of them (VCD), also of those that do not end.
         coverage: Where to write how often each line ran, for `line_coverage`; excludes `waves`.
+        sv_dir: The folder of the SystemVerilog.
 
     Raises:
         RtlError: The simulator cannot be built, a program or its memory is too large for the test bench, or a program
@@ -88,7 +95,8 @@ def run_programs(
     """
     if waves is not None and coverage is not None:
         raise ValueError("waves and coverage exclude each other")
-    simulator = build(array, "waves" if waves is not None else "coverage" if coverage is not None else "plain")
+    kind = "waves" if waves is not None else "coverage" if coverage is not None else "plain"
+    simulator = build(array, kind, sv_dir=sv_dir)
     from cocotb_tools import config
     from find_libpython import find_libpython
 

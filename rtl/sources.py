@@ -14,6 +14,11 @@ DESIGN = (
 BENCH = ("tpe_memory", "tpe_tb")
 
 
-def sources(*, with_bench: bool = True) -> tuple[Path, ...]:
-    """The `.sv` files after the generated package."""
-    return tuple(SV_DIR / f"{name}.sv" for name in (*DESIGN, *(BENCH if with_bench else ())))
+def sources(*, with_bench: bool = True, sv_dir: Path = SV_DIR) -> tuple[Path, ...]:
+    """The `.sv` files after the generated package.
+
+    Args:
+        with_bench: Whether main memory and test bench come along.
+        sv_dir: Their folder; a changed copy of ours, for one.
+    """
+    return tuple(sv_dir / f"{name}.sv" for name in (*DESIGN, *(BENCH if with_bench else ())))

@@ -167,7 +167,8 @@ module tpe_core
   assign conflict[1] = |(read_valid & ~read_ready);
   assign conflict[2] = (local_valid && !local_ready) || (acc_read && !acc_ready);
   error_t error_d, error_q;
-  assign error_o = error_q;
+  // Not a cycle later: what the program leaves behind is known when it ends.
+  assign error_o = error_d;
   always_comb begin
     error_d = error_q;
     if (static_i && run_i && !error_q.valid) begin

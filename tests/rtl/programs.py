@@ -61,11 +61,15 @@ class RandomProgram:
         array, rng = self.array, self.rng
         self.builder = ProgramBuilder(array)
         size = 4 * array.rows * array.cols
-        most = array.scratchpad_bytes // size
-        places = rng.sample(range(most), min(6, most))
-        shifts = [rng.randrange(2) * array.bus_bytes for _ in places]
+        # Twice as far apart as they are large, so that they may be shifted; the first lies in two banks, if there are.
+        banks = max(2, array.scratchpad_banks)
+        bank_places = array.scratchpad_bytes // banks // (2 * size)
+        border = bank_places * rng.randrange(1, banks) - 1
+        free = [place for place in range(bank_places * banks - 1) if place != border]
+        places = [border, *rng.sample(free, min(5, len(free)))]
+        shifts = [size // 2, *(rng.choice((0, array.bus_bytes, size // 2)) for _ in places[1:])]
         self.regions = [
-            _Region(address=place * size + shift, num_bytes=size - array.bus_bytes)
+            _Region(address=(2 * place + 1) * size + shift, num_bytes=size - array.bus_bytes)
             for place, shift in zip(places, shifts, strict=True)
         ]
         num = array.accumulator_vectors // 4
@@ -76,15 +80,11 @@ class RandomProgram:
     def job(self) -> Job:
         """The program with random data on a memory with random timing."""
         rng, array = self.rng, self.array
+        slot_bytes = array.slot_beats * array.bus_bytes
         for slot in range(array.parameter_slots):
             self.builder.load(
                 {
-                    "memory_address": rng.randrange(4)
-                    * 64
-                    * array.bus_bytes
-                    % 2048
-                    // array.bus_bytes
-                    * array.bus_bytes,
+                    "memory_address": slot * slot_bytes,
                     "local_address": slot,
                     "rows": 1,
                     "row_beats": array.slot_beats,
@@ -118,12 +118,35 @@ class RandomProgram:
         if array.format.is_float and rng.random() < 0.7:
             # Without NaN and infinity, which would spread into nearly every sum.
             memory[(memory & 0x7F) > array.format.max_code] = 0
+        for slot in range(array.parameter_slots):
+            values = self._parameters()
+            memory[slot * slot_bytes : slot * slot_bytes + len(values)] = np.frombuffer(values, dtype=np.uint8)
         return Job(
             program=self.builder.finish(),
             memory=memory,
             latency_cycles=rng.choice((1, 3, 17, 90)),
             cycles_per_beat=rng.choice((1, 1, 3)),
         )
+
+    def _parameters(self) -> bytes:
+        """Channel parameters of one slot; most of them give elements that are not clipped, and ties."""
+        rng = self.rng
+        biases: list[int] = []
+        multipliers: list[int] = []
+        shifts: list[int] = []
+        for _ in range(self.array.cols):
+            if rng.random() < 0.2:
+                biases.append(rng.randrange(-(2**31), 2**31))
+                multipliers.append(rng.randrange(-(2**31), 2**31))
+                shifts.append(rng.randrange(64))
+            else:
+                # An odd number over a small power of two, scaled up.
+                scale = rng.choice((0, 5, 20))
+                biases.append(rng.choice((0, rng.randint(-300, 300))))
+                multipliers.append(rng.choice((1, -1, 3)) << scale)
+                # Floating-point sums go far beyond the greatest element.
+                shifts.append(rng.choice((0, 5, 10, 18) if self.array.format.is_float else (0, 1, 2, 4, 7, 10)) + scale)
+        return np.array([biases, multipliers], dtype="<i4").tobytes() + bytes(shifts)
 
     def _fence(self) -> None:
         """Everything has ended: nobody has to be waited for."""
@@ -192,7 +215,10 @@ class RandomProgram:
     def _pick(self) -> tuple[_Region, _Region, _Sums, bool]:
         rng = self.rng
         filled = [region for region in self.regions if region.is_filled]
-        region, other = rng.choice(filled), rng.choice(filled)
+        # What has been stored in the scratchpad is seen only where it is read again.
+        stored = [region for region in filled if region.stored]
+        region = rng.choice(stored if stored and rng.random() < 0.5 else filled)
+        other = rng.choice(filled)
         sums = rng.choice(self.sums)
         return region, other, sums, sums.written > 0 and rng.random() < 0.6
 
@@ -210,12 +236,21 @@ class RandomProgram:
         self.builder.preload(
             {"address": weights.address + offset, "row_bytes": row_bytes, "rows": rows}, after=weights.loaded
         )
+        if rng.random() < 0.3:
+            # The weights are on their way, and keep the width that they had.
+            self._configure()
+        operands["rows"] = rng.randint(1, array.rows)
         region.released, computed = self.builder.compute(
-            {**operands, "rows": rng.randint(1, array.rows), "swap": 1},
+            {**operands, "swap": 1},
             after=max(region.loaded, weights.loaded),
             after_store=max(sums.stored, region.stored),
             ends=True,
         )
+        if rng.random() < 0.3:
+            # One vector after the other on top of the first sums: each needs what the one before is about to write.
+            single = {**operands, "x_count": 1, "y_count": 1, "accumulate": 1, "swap": 0}
+            for _ in range(rng.randint(2, 4)):
+                region.released, computed = self.builder.compute(single, ends=True)
         weights.released = region.released
         region.read = weights.read = sums.computed = computed
 
@@ -293,6 +328,9 @@ class RandomProgram:
                     {**operands, "address": first, "space": 1}, after=max(sums.computed, region.read)
                 )
                 return
-        self.builder.configure("CFG_ST", {"x_bytes": step, "y_bytes": x_count * step, **config})
+        # Vectors and rows of them with and without a gap between.
+        x_bytes = step + rng.choice((0, 0, unit))
+        y_bytes = x_count * x_bytes + rng.choice((0, 0, 3 * unit))
+        self.builder.configure("CFG_ST", {"x_bytes": x_bytes, "y_bytes": y_bytes, **config})
         sums.stored = self.builder.store({**operands, "address": self.memory_bytes}, after=sums.computed)
-        self.memory_bytes += ceil_div(num_bytes, array.bus_bytes) * array.bus_bytes
+        self.memory_bytes += ceil_div(y_count * y_bytes, array.bus_bytes) * array.bus_bytes

@@ -6,13 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
-from tileloom.compiler import gemm_shape
+from tileloom.archdsl import Instruction, PeArray
+from tileloom.compiler import ProgramBuilder, gemm_shape, take_output
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
-from .cases import SMALL_MEMORIES, array_of, assert_agree, assert_same, large_shape, random_case, random_vector_case
+from .cases import (
+    SMALL_MEMORIES,
+    Case,
+    array_of,
+    assert_agree,
+    assert_same,
+    large_shape,
+    random_case,
+    random_vector_case,
+)
 from .programs import RandomProgram
 
 pytestmark = pytest.mark.rtl
@@ -21,7 +32,7 @@ Sizes = tuple[int, int, int]
 PLAIN: dict[str, object] = {}
 TIGHT: dict[str, object] = {
     "hierarchy.scratchpad.banks": 1,
-    "hierarchy.scratchpad.ports": {"read_write": 1},
+    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
     "hierarchy.accumulator.banks": 1,
     "hierarchy.mac.vector_lanes": 2,
     "control.queue_depth": 3,
@@ -30,6 +41,11 @@ TIGHT: dict[str, object] = {
     "control.rounding": "half_away",
 }
 """One bank with one port, few lanes, short queues: everything waits for everything."""
+ONE_PORT: dict[str, object] = {
+    "hierarchy.scratchpad.banks": 2,
+    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
+}
+"""Two banks with one port: a load may hold up inputs, and let weights pass."""
 ARRAYS: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
     ((4, 4, 4), PLAIN, 12),
     ((8, 8, 8), PLAIN, 12),
@@ -37,6 +53,7 @@ ARRAYS: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
     ((4, 16, 4), PLAIN, 10),
     ((16, 4, 4), PLAIN, 10),
     ((8, 8, 4), TIGHT, 12),
+    ((4, 8, 4), ONE_PORT, 12),
 )
 LATER: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
     ((4, 4, 4), PLAIN, 45), ((8, 8, 8), PLAIN, 45), ((16, 16, 16), PLAIN, 45), ((4, 16, 4), PLAIN, 45),
@@ -99,6 +116,54 @@ def test_many_random_programs_agree(sizes: Sizes, overrides: Mapping[str, object
     assert_same(array, [RandomProgram(array, rng).job() for _ in range(2 * num)])
 
 
+def test_preload_waits_for_a_swap_that_a_load_holds_up() -> None:
+    """A long load keeps inputs from their bank, and lets the next weights into theirs."""
+    array = array_of(4, 8, 4, ONE_PORT)
+    weights = array.scratchpad_bytes // 2
+    builder = ProgramBuilder(array)
+    builder.load({"memory_address": 0, "local_address": 0, "rows": 1, "row_beats": 8}, gives=False)
+    loaded = builder.load({"memory_address": 64, "local_address": weights, "rows": 1, "row_beats": 16})
+    builder.load({"memory_address": 0, "local_address": 1024, "rows": 1, "row_beats": 100}, gives=False)
+    builder.configure("CFG_TILE", {"row_bytes": 4, "rows": 8, "width_bytes": 4})
+    builder.configure("CFG_WALK", {"y_step_rows": 1})
+    computed = 0
+    for idx in range(2):
+        builder.preload({"address": weights + 32 * idx, "row_bytes": 8, "rows": 4}, after=loaded)
+        walk = {"destination": 8 * idx, "x_count": 1, "y_count": 8, "rows": 4, "swap": 1}
+        _, computed = builder.compute(walk, ends=True)
+    builder.configure("CFG_ST", {"y_bytes": 32})
+    builder.store({"address": 1024, "x_count": 1, "y_count": 16, "columns": 8, "format": 2}, after=computed)
+    memory = np.random.default_rng(4).integers(0, 256, 2048).astype(np.uint8)
+    job = Job(program=builder.finish(), memory=memory)
+    (result,) = assert_same(array, [job])
+    compute, preload = (
+        [at for at, insn in enumerate(job.program) if insn.name == name] for name in ("COMPUTE", "PRELOAD")
+    )
+    # The second preload is issued at once, and takes its rows when the first vector has gone.
+    assert result.issue_cycles[preload[1]] == result.issue_cycles[compute[0]] + 1
+    assert result.end_cycles[preload[1]] > result.issue_cycles[preload[1]] + 60
+
+
+def test_tokens_that_come_in_one_cycle_all_count() -> None:
+    """With one of these numbers of vectors a computation and the next preload end together."""
+    array = array_of(4, 4, 4)
+    jobs: list[Job] = []
+    for num in range(1, 10):
+        walk = {"x_count": 1, "y_count": num, "rows": 4, "swap": 1}
+        program = (
+            Instruction(name="PRELOAD", operands={"rows": 4}),
+            Instruction(name="COMPUTE", operands=walk, push_prev=True),
+            Instruction(name="PRELOAD", operands={"rows": 4}, push_prev=True),
+            Instruction(name="COMPUTE", operands=walk),
+            Instruction(name="CFG_LD", pop_next=True),
+            Instruction(name="CFG_LD", pop_next=True),
+            Instruction(name="FENCE"),
+            Instruction(name="HALT"),
+        )
+        jobs.append(Job(program=program, memory=np.zeros(64, dtype=np.uint8), max_cycles=1000))
+    assert_same(array, jobs)
+
+
 def test_jitter_changes_no_output() -> None:
     array = array_of(8, 8, 8)
     rng = Random(50)
@@ -115,10 +180,7 @@ def test_static_mode_takes_the_replayed_cycles_and_notices_an_early_issue() -> N
     array = array_of(8, 8, 8)
     rng = Random(20)
     cases = [random_case(rng, array) for _ in range(5)]
-    jobs: list[Job] = []
-    for case in cases:
-        found = replay(array, case.program, latency_cycles=case.latency_cycles, cycles_per_beat=case.cycles_per_beat)
-        jobs.append(replace(case.job(), program=with_issue_cycles(case.program, found), is_static=True))
+    jobs = [static_job(array, case) for case in cases]
     dynamic = run_programs(array, [case.job() for case in cases])
     static = run_programs(array, jobs)
     for before, after in zip(dynamic, static, strict=True):
@@ -137,6 +199,49 @@ def test_static_mode_takes_the_replayed_cycles_and_notices_an_early_issue() -> N
         assert result.error is not None
         assert result.error.startswith("mistimed")
         assert result.error.endswith(f"instruction {idx}")
+
+
+def test_static_mode_holds_back_what_could_issue_earlier() -> None:
+    array = array_of(4, 4, 4)
+    rng = Random(21)
+    cases = [random_case(rng, array) for _ in range(4)]
+    jobs = [static_job(array, case, delay_cycles=11) for case in cases]
+    for case, job, result in zip(cases, jobs, run_programs(array, jobs), strict=True):
+        assert result.error is None
+        assert result.issue_cycles.tolist() == [insn.issue_cycle for insn in job.program]
+        assert (take_output(result.memory, case.shape, case.layout) == case.expected).all()
+
+
+def test_static_mode_notices_bank_conflicts() -> None:
+    array = array_of(8, 8, 4, TIGHT)
+    rng = Random(20)
+    jobs = [static_job(array, random_case(rng, array)) for _ in range(10)]
+    found = [
+        replay(array, job.program, latency_cycles=job.latency_cycles, cycles_per_beat=job.cycles_per_beat)
+        for job in jobs
+    ]
+    have_waited = [some.stall_cycles["execute"]["bank taken"] > 0 for some in found]
+    assert any(have_waited)
+    for has_waited, result in zip(have_waited, run_programs(array, jobs), strict=True):
+        assert not has_waited or (result.error or "").startswith("bank conflict: execute queue")
+
+
+def test_static_mode_notices_what_the_program_leaves_behind() -> None:
+    array = array_of(8, 8, 4, TIGHT)
+    program = (Instruction(name="LD", operands={"rows": 1, "row_beats": 1}), Instruction(name="HALT"))
+    found = replay(array, program)
+    job = Job(program=with_issue_cycles(program, found), memory=np.zeros(64, dtype=np.uint8), is_static=True)
+    (result,) = run_programs(array, [job])
+    assert (result.error or "").startswith("undelivered")
+
+
+def static_job(array: PeArray, case: Case, *, delay_cycles: int = 0) -> Job:
+    """A case whose instructions issue when they can, or all of them some cycles later."""
+    found = replay(array, case.program, latency_cycles=case.latency_cycles, cycles_per_beat=case.cycles_per_beat)
+    program = [
+        replace(insn, issue_cycle=insn.issue_cycle + delay_cycles) for insn in with_issue_cycles(case.program, found)
+    ]
+    return replace(case.job(), program=program, is_static=True)
 
 
 def test_many_small_tiles_wait_for_the_place_of_their_input() -> None:

@@ -28,7 +28,7 @@ EXAMPLE = "docs/examples/programs/conv_8x8"
 VERBS = ("lint", "build", "run", "trace", "coverage")
 TIGHT: Mapping[str, object] = {
     "hierarchy.scratchpad.banks": 1,
-    "hierarchy.scratchpad.ports": {"read_write": 1},
+    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
     "hierarchy.accumulator.banks": 1,
     "hierarchy.mac.vector_lanes": 2,
     "control.queue_depth": 3,
