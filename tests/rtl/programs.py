@@ -238,7 +238,7 @@ class RandomProgram:
         )
         if rng.random() < 0.3:
             # The weights are on their way, and keep the width that they had.
-            self._configure()
+            self._configure(is_vector=False)
         operands["rows"] = rng.randint(1, array.rows)
         region.released, computed = self.builder.compute(
             {**operands, "swap": 1},
