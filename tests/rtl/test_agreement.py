@@ -1,8 +1,8 @@
-"""RTL, event replay, functional simulator and NumPy agree: every output byte, every instruction's cycles."""
+"""RTL, event replay, functional simulator, closed form and NumPy agree: every output byte, every instruction's cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import Instruction, PeArray
-from tileloom.compiler import ProgramBuilder, gemm_shape, take_output
-from tileloom.models import replay, with_issue_cycles
-from tileloom.rtl import Job, run_programs
+from tileloom.compiler import ProgramBuilder, gemm_shape, kernel_timing, take_output
+from tileloom.models import replay, time_kernel, with_issue_cycles
+from tileloom.rtl import Job, RtlResult, run_programs
 
 from .cases import (
     SMALL_MEMORIES,
@@ -61,11 +61,28 @@ LATER: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
 )  # fmt: skip
 
 
+def has_separate_banks(array: PeArray) -> bool:
+    """Whether the closed form takes it."""
+    return not array.is_single_port and array.scratchpad_banks % 2 == 0 and array.accumulator_banks % 2 == 0
+
+
+def assert_timed(array: PeArray, cases: Sequence[Case], results: Sequence[RtlResult]) -> None:
+    """The closed form, which knows of no instructions, says how many cycles the RTL takes."""
+    for case, result in zip(cases, results, strict=True):
+        timing = kernel_timing(array, case.shape, case.layout)
+        latency, beat = case.latency_cycles, case.cycles_per_beat
+        estimate = time_kernel(timing, array, latency_cycles=latency, cycles_per_beat=beat)
+        assert estimate.amount == result.cycles, f"{case.shape}, latency {latency}, {beat} cycles per beat"
+
+
 @pytest.mark.parametrize(("sizes", "overrides", "num"), ARRAYS, ids=str)
 def test_random_kernels_agree(sizes: Sizes, overrides: Mapping[str, object], num: int) -> None:
     array = array_of(*sizes, overrides)
     rng = Random(str(sizes))
-    assert_agree(array, [random_case(rng, array) for _ in range(num)])
+    cases = [random_case(rng, array) for _ in range(num)]
+    results = assert_agree(array, cases)
+    if has_separate_banks(array):
+        assert_timed(array, cases, results)
 
 
 @pytest.mark.parametrize(("sizes", "memories"), [((8, 8, 8), 1), ((4, 16, 4), 0), ((16, 4, 4), 0)], ids=str)
@@ -73,7 +90,8 @@ def test_kernels_on_small_memories_agree(sizes: Sizes, memories: int) -> None:
     """Chunks of the channels, tiles of columns, weights that stay."""
     array = array_of(*sizes, SMALL_MEMORIES[memories])
     rng = Random(f"small {sizes}")
-    assert_agree(array, [random_case(rng, array, large_shape(rng, 200_000)) for _ in range(6)])
+    cases = [random_case(rng, array, large_shape(rng, 200_000)) for _ in range(6)]
+    assert_timed(array, cases, assert_agree(array, cases))
 
 
 @pytest.mark.slow
@@ -90,7 +108,10 @@ def test_many_kernels_on_small_memories_agree(sizes: Sizes, memories: Mapping[st
 def test_many_random_kernels_agree(sizes: Sizes, overrides: Mapping[str, object], num: int) -> None:
     array = array_of(*sizes, overrides)
     rng = Random(f"many {sizes}")
-    assert_agree(array, [random_case(rng, array) for _ in range(num)])
+    cases = [random_case(rng, array) for _ in range(num)]
+    results = assert_agree(array, cases)
+    if has_separate_banks(array):
+        assert_timed(array, cases, results)
 
 
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (4, 16, 4), (16, 4, 4)], ids=str)
