@@ -1,7 +1,7 @@
 #!/bin/sh
 # Format, lint, types and tests in the current environment. Arguments go to pytest.
 #     sh tests/check.sh
-#     PYTHON=.venv/bin/python sh tests/check.sh -m "not slow"
+#     PYTHON=.venv/bin/python sh tests/check.sh -n auto
 set -u
 cd "$(dirname "$0")/.." || exit 1
 python=${PYTHON:-python}
