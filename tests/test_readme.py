@@ -46,7 +46,7 @@ def test_first_sweep_covers_two_hundred_designs_on_both_networks() -> None:
 def test_pipeline_runs_the_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "'/^## Tests$/,/^## /p' README.md" in script
-    assert command_under("Tests")[2] == ".venv/bin/pytest"
+    assert command_under("Tests")[2] == ".venv/bin/pytest -n auto"
 
 
 def test_architecture_shown_is_the_example_file() -> None:
