@@ -51,7 +51,7 @@ BOUNDS = {"median": 0.15, "p90": 0.35, "bias": 0.05, "rank": 0.985}
 MEMORY_SYSTEM = {
     "hierarchy.main_memory.read_bandwidth": "8 B/cycle",
     "hierarchy.main_memory.write_bandwidth": "8 B/cycle",
-    "hierarchy.main_memory.ports": {"read_write": 1},
+    "hierarchy.main_memory.ports": {"read": 0, "write": 0, "read_write": 1},
     "hierarchy.main_memory.min_transfer": "128 B",
     "hierarchy.main_memory.latency": "100 cycles",
     "hierarchy.main_memory.source": (
