@@ -162,7 +162,33 @@ module tpe_core
   assign end_o = {store_done, compute_done, preload_done, load_done};
 
   // ---- Errors of static mode, the first of them.
+  // What conflicts was issued before what stands at the heads of the queues by now.
+  logic [1:0][OpcodeW-1:0] opcode;  // of the execute and store queues
+  logic is_st_issued, unused_writing_ready, unused_writing_valid;
+  logic [IndexW-1:0] preload_index_q, compute_index_q, read_index_q, write_index;
+  assign opcode = {head[2][InsnW-1 -: OpcodeW], head[1][InsnW-1 -: OpcodeW]};
+  assign is_st_issued = issue_o[2] && opcode[1] == OpSt;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      preload_index_q <= '0;
+      compute_index_q <= '0;
+      read_index_q <= '0;
+    end else begin
+      if (issue_o[1] && opcode[0] == OpPreload) preload_index_q <= head_index[1];
+      if (issue_o[1] && (opcode[0] == OpCompute || opcode[0] == OpAlu)) compute_index_q <= head_index[1];
+      if (is_st_issued) read_index_q <= head_index[2];
+    end
+  end
+  // One store may be read while the one before is still written.
+  tpe_fifo #(.Width(IndexW), .Depth(2)) u_writing (
+    .clk_i, .rst_ni,
+    .wvalid_i(is_st_issued), .wready_o(unused_writing_ready), .wdata_i(head_index[2]),
+    .rvalid_o(unused_writing_valid), .rready_i(store_done), .rdata_o(write_index)
+  );
   logic [2:0] conflict;
+  logic [2:0][IndexW-1:0] conflict_index;
+  assign conflict_index = {(local_valid && !local_ready) ? write_index : read_index_q,
+                           (read_valid[0] && !read_ready[0]) ? compute_index_q : preload_index_q, head_index[0]};
   assign conflict[0] = 1'b0;
   assign conflict[1] = |(read_valid & ~read_ready);
   assign conflict[2] = (local_valid && !local_ready) || (acc_read && !acc_ready);
@@ -174,7 +200,7 @@ module tpe_core
     if (static_i && run_i && !error_q.valid) begin
       for (int unsigned q = 0; q < 3; q++) begin
         if (mistimed[q]) error_d = {1'b1, ErrorMistimed, 2'(q), head_index[q]};
-        else if (conflict[q]) error_d = {1'b1, ErrorConflict, 2'(q), head_index[q]};
+        else if (conflict[q]) error_d = {1'b1, ErrorConflict, 2'(q), conflict_index[q]};
       end
       if (done && !is_all_idle) error_d = {1'b1, ErrorUndelivered, 2'd3, fetch_index};
     end

@@ -243,8 +243,12 @@ def test_static_mode_notices_bank_conflicts() -> None:
     ]
     have_waited = [some.stall_cycles["execute"]["bank taken"] > 0 for some in found]
     assert any(have_waited)
-    for has_waited, result in zip(have_waited, run_programs(array, jobs), strict=True):
-        assert not has_waited or (result.error or "").startswith("bank conflict: execute queue")
+    for has_waited, job, result in zip(have_waited, jobs, run_programs(array, jobs), strict=True):
+        if has_waited:
+            message = result.error or ""
+            assert message.startswith("bank conflict: execute queue")
+            # What waits, not what stands behind it in the queue.
+            assert job.program[int(message.rsplit(" ", 1)[1])].name in ("PRELOAD", "COMPUTE")
 
 
 def test_static_mode_notices_what_the_program_leaves_behind() -> None:
