@@ -21,8 +21,9 @@ from .cases import array_of
 
 NODE_NM = 45.0
 BOUND = 1.15
-SIZES = ((4, 4, 2, 32), (8, 8, 4, 24), (16, 8, 8, 32), (16, 16, 16, 32), (2, 2, 1, 20))
-"""Rows, columns, lanes, accumulator bits: those that benchmarks/pe_array_area.py prints, and the smallest held back."""
+SIZES = ((4, 4, 2, 32), (8, 8, 4, 24), (16, 8, 8, 32), (2, 2, 1, 20))
+"""Rows, columns, lanes, accumulator bits: those that benchmarks/pe_array_area.py prints but for the largest, which takes as
+long as the others together, and the smallest held back."""
 
 
 @pytest.fixture
@@ -72,8 +73,8 @@ def test_parts_are_plausible() -> None:
     more_lanes = cell_area(sized(4, 4, 4, 32))
     assert more_lanes.array_um2 == small.array_um2
     assert more_lanes.lane_um2 == small.lane_um2
-    # A lane brings its bias with it, which stands in the store unit.
-    assert 2 * small.lane_um2 < more_lanes.total_um2 - small.total_um2 < 2.4 * small.lane_um2
+    # A lane brings its bias and its choice of a table's 256 elements with it, which stand in the store unit.
+    assert 2 * small.lane_um2 < more_lanes.total_um2 - small.total_um2 < 3 * small.lane_um2
     # Rows beyond the second add their full sums, so that twice the rows are a bit more than twice the area.
     assert 2.0 < array_cell_area_um2(sized(8, 4, 2, 32)) / small.array_um2 < 2.3
     assert 10 < small.lane_um2 / (small.array_um2 / 16) < 16
