@@ -15,15 +15,17 @@ from .package import package
 from .sources import SV_DIR, sources
 from .toolchain import cache_dir, environment
 
-NUM_BEATS = 1 << 16
+NUM_BEATS = 1 << 18
 """Bus beats of the simulated main memory."""
-NUM_INSTRUCTIONS = 1 << 14
+NUM_INSTRUCTIONS = 1 << 18
 """Instructions of the simulated program memory."""
 FLAGS = (
     "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--unroll-count", "4", "-Wno-fatal", "-O3", "--x-assign", "fast", "--x-initial", "fast",
     "-CFLAGS", "-O2",
     f"-GNumBeats={NUM_BEATS}", f"-GNumInsns={NUM_INSTRUCTIONS}",
 )  # fmt: skip
+MAKE_FLAGS = ("VM_PARALLEL_BUILDS=0",)
+"""All of the design in one file: compiling its headers ahead for several would take longer than the rest."""
 TOP = "tpe_tb"
 PUBLIC = (
     "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",
@@ -70,6 +72,7 @@ def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -
     for part in (
         text,
         *FLAGS,
+        *MAKE_FLAGS,
         *KIND_FLAGS[kind],
         *(path.read_text(encoding="utf-8") for path in sources(sv_dir=sv_dir)),
         _waivers(),
@@ -106,10 +109,8 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: 
     _run(command, work, env)
     runtime = cache_dir() / "runtime" / _runtime_key(kind, env)
     _reuse(runtime, work)
-    _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2"], work, env)
+    _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2", *MAKE_FLAGS], work, env)
     _keep(work, runtime)
-    for path in work.glob("*.gch"):  # precompiled headers: of no more use, and 150 MB
-        path.unlink()
 
 
 def _waivers() -> str:

@@ -151,7 +151,7 @@ WEIGHTS = PropertySet(
         "weights-without-skew": Mutant(
             module="tpe_execute", old="array_weight[c]} = weight_skewed[c]", new="array_weight[c]} = weight_lanes[c]"
         ),
-        "swap-with-every-vector": Mutant(module="tpe_compute", old="      swap_q <= 1'b0;\n      destination_q", new="      destination_q"),
+        "swap-with-every-vector": Mutant(module="tpe_compute", old="      swap_q <= 1'b0;\n      if (is_held_q)", new="      if (is_held_q)"),
     },
 )  # fmt: skip
 

@@ -150,11 +150,11 @@ def _parameters_um2(array: PeArray, node_nm: float) -> float:
 
 
 def _tables_um2(array: PeArray, node_nm: float) -> float:
-    """All tables, what selects one of them, and from it an element per lane."""
+    """All tables, what selects one of them, and from it an element per lane: by its bits, in a tree of multiplexers."""
     table_bits = TABLE_BYTES * BITS_PER_BYTE
-    legs = ((array.table_slots if array.table_slots > 1 else 0) + array.post_lanes) * table_bits
-    # A lane that has done its columns takes what was looked up, or what it looked up by.
-    muxes = array.post_lanes * STORED_BITS
+    legs = (array.table_slots if array.table_slots > 1 else 0) * table_bits
+    # Beside the tree, a lane takes what was looked up, or what it looked up by.
+    muxes = array.post_lanes * TABLE_BYTES * STORED_BITS
     registers_um2 = array.table_slots * table_bits * _enabled_bit_um2(node_nm)
     return registers_um2 + legs * _leg_um2(node_nm) + muxes * _mux_um2(node_nm)
 

@@ -120,7 +120,7 @@ def codes(name: str, rng: np.random.Generator, shape: Sequence[int], special: fl
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("sizes", [(8, 8, 8), (4, 16, 4)], ids=str)
+@pytest.mark.parametrize("sizes", [(8, 8, 8)], ids=str)
 def test_kernels_are_exact(name: str, sizes: Sizes, rounding: str) -> None:
     array = fp8_array(name, sizes, rounding)
     rng, numbers = Random(f"{name} {sizes} {rounding}"), np.random.default_rng(len(rounding))

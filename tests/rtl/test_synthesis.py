@@ -74,7 +74,7 @@ def test_parts_are_plausible() -> None:
     assert more_lanes.array_um2 == small.array_um2
     assert more_lanes.lane_um2 == small.lane_um2
     # A lane brings its bias and its choice of a table's 256 elements with it, which stand in the store unit.
-    assert 2 * small.lane_um2 < more_lanes.total_um2 - small.total_um2 < 3 * small.lane_um2
+    assert 2 * small.lane_um2 < more_lanes.total_um2 - small.total_um2 < 3.3 * small.lane_um2
     # Rows beyond the second add their full sums, so that twice the rows are a bit more than twice the area.
     assert 2.0 < array_cell_area_um2(sized(8, 4, 2, 32)) / small.array_um2 < 2.3
     assert 10 < small.lane_um2 / (small.array_um2 / 16) < 16
