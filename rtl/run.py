@@ -133,12 +133,12 @@ def run_programs(
 
 def _written(array: PeArray, job: Job, folder: Path) -> dict[str, object]:
     folder.mkdir()
-    words = encode_program(job.program)
-    if len(words) > NUM_INSTRUCTIONS or len(job.memory) > NUM_BEATS * array.bus_bytes:
+    if len(job.program) > NUM_INSTRUCTIONS or len(job.memory) > NUM_BEATS * array.bus_bytes:
         raise RtlError(
-            f"the program has {len(words)} instructions and {len(job.memory)} bytes of main memory; the test bench"
+            f"the program has {len(job.program)} instructions and {len(job.memory)} bytes of main memory; the test bench"
             f" takes up to {NUM_INSTRUCTIONS} and {NUM_BEATS * array.bus_bytes}: split the program"
         )
+    words = encode_program(job.program)
     (folder / "program.hex").write_text("".join(f"{word:032x}\n" for word in words), encoding="ascii")
     (folder / "blank.hex").write_text("ffffffff\n" * (2 * len(words)), encoding="ascii")
     beats = job.memory.reshape(-1, array.bus_bytes)[:, ::-1]

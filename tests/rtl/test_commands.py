@@ -133,9 +133,9 @@ def test_hang_is_told_with_queues_tokens_and_the_instruction_that_waits() -> Non
 
 
 def test_program_that_the_bench_cannot_hold_is_refused() -> None:
-    job = Job(program=(Instruction(name="NOP"),) * (1 << 15), memory=np.zeros(64, dtype=np.uint8))
+    job = Job(program=(Instruction(name="NOP"),) * (1 << 19), memory=np.zeros(64, dtype=np.uint8))
     with pytest.raises(
-        RtlError, match="has 32768 instructions and 64 bytes of main memory; the test bench takes up to"
+        RtlError, match="has 524288 instructions and 64 bytes of main memory; the test bench takes up to"
     ):
         run_programs(array_of(8, 8, 8), [job])
 
