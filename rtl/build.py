@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,9 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: 
     _run(command, work, env)
     runtime = cache_dir() / "runtime" / _runtime_key(kind, env)
     _reuse(runtime, work)
-    _run(["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2", *MAKE_FLAGS], work, env)
+    # The wheel's make file calls `python`, which need not be on the path.
+    make = ["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2", *MAKE_FLAGS, f"PYTHON3={sys.executable}"]
+    _run(make, work, env)
     _keep(work, runtime)
 
 
@@ -133,10 +136,12 @@ def _reuse(runtime: Path, work: Path) -> None:
 
 
 def _keep(work: Path, runtime: Path) -> None:
+    """Keeps the runtime's objects; each is moved to its place whole, since others may be building."""
     runtime.mkdir(parents=True, exist_ok=True)
     for path in work.glob("verilated*.o"):
         if not (runtime / path.name).exists():
-            shutil.copy(path, runtime / path.name)
+            with tempfile.TemporaryDirectory(dir=runtime) as made:
+                Path(shutil.copy(path, made)).replace(runtime / path.name)
 
 
 def _run(command: list[str], work: Path, env: dict[str, str]) -> None:
