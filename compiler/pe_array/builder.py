@@ -16,6 +16,16 @@ from ...archdsl import Instruction, PeArray
 Operands = Mapping[str, int]
 
 
+def output_range(array: PeArray, zero_point: int, low: int | None, high: int | None) -> dict[str, int]:
+    """Operands of CFG_ST: what is added to outputs, and what they are clipped to, else the finite elements."""
+    number_format = array.format
+    return {
+        "zero_point": zero_point,
+        "low": number_format.low if low is None else low,
+        "high": number_format.high if high is None else high,
+    }
+
+
 @dataclass(slots=True)
 class _Tokens:
     """Tokens of one direction: given so far, and taken so far."""

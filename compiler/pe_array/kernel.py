@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .builder import ProgramBuilder
+from .builder import ProgramBuilder, output_range
 from .convolution import ConvLayout, ConvShape
 from .schedule import PARAMETERS, parameter_turns, plan_kernel
 from .tiles import InputTile, input_pitch, input_strides, input_tile
@@ -38,11 +38,7 @@ class ConvKernel:
         self.builder = builder
         self.plan = plan_kernel(builder.array, shape, layout)
         self.padding = padding
-        self.output = {
-            "zero_point": zero_point,
-            "low": builder.array.format.low if low is None else low,
-            "high": builder.array.format.high if high is None else high,
-        }
+        self.output = output_range(builder.array, zero_point, low, high)
         self._loaded: list[int] = []  # per load the token that computations wait for
         self._stored: list[int] = []  # per group the token of its last store
 

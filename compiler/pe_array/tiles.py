@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...archdsl import ceil_div
 from .convolution import ConvShape, Tap, taps_of
 from .problem import Problem
-from .tiling import MOST, ConvTiling
+from .tiling import ConvTiling, most_count
 
 Ints = npt.NDArray[np.int64]
 
@@ -159,7 +159,7 @@ def input_loads(
         begin = 0
         for end in ends:
             while begin < end:
-                beats = min(end - begin, MOST)
+                beats = min(end - begin, most_count())
                 at = begin * bus_bytes
                 loads.append((high - low, beats, memory + low * row_bytes + at, low * pitch + at))
                 begin += beats

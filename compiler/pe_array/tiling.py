@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from ...archdsl import INDEX_BITS, CompileError, PeArray, ceil_div
+from ...archdsl import INDEX_BITS, CompileError, PeArray, ceil_div, tensor_pe_array_isa
 from .estimate import AHEAD, Candidates, estimated_cycles, vector_cycles
 from .problem import Problem, aligned
 
 Floats = npt.NDArray[np.float64]
-MOST = 4095
-"""Counts in an instruction have 12 bits."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 """Into how many parts rows and columns of outputs are cut at first; the parts are made equal then."""
 UNITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -53,6 +52,13 @@ class ConvTiling:
     panel: int
     unit_taps: int
     weights_at: int
+
+
+@cache
+def most_count() -> int:
+    """The greatest count that all instructions of a kernel can hold: rows, beats and vectors."""
+    counts = (("LD", "rows"), ("LD", "row_beats"), ("CFG_TILE", "rows"), ("COMPUTE", "x_count"), ("COMPUTE", "y_count"))
+    return min(tensor_pe_array_isa().by_name[name].field(count).most for name, count in counts)
 
 
 def choose_tiling(problem: Problem) -> ConvTiling:
@@ -99,7 +105,7 @@ def _candidates(problem: Problem) -> Candidates:
     may_stay = is_again & (panel > 0) & ((panel == problem.num_outputs) | is_behind)
     may_stream = (AHEAD + 1) * unit_taps * problem.tap_bytes <= area
     run = np.where(num_chunks == 1, problem.num_taps, -(-chunk_bytes // array.rows))
-    is_whole = (unit_taps <= run) & (unit_taps * problem.tap_bytes <= MOST * array.bus_bytes)
+    is_whole = (unit_taps <= run) & (unit_taps * problem.tap_bytes <= most_count() * array.bus_bytes)
     fits = is_whole & ((stays == 1) & may_stay | (stays == 0) & may_stream)
     columns = num_y, num_x, chunk_bytes, num_chunks, group, panel * stays, unit_taps, weights_at
     return Candidates(*(column[fits] for column in columns))
@@ -116,12 +122,12 @@ def _input_tilings(problem: Problem) -> Iterator[tuple[int, int, int, int, int, 
     """Outputs, chunks, groups and the place of weights, in the order of `_candidates`, where inputs and sums fit."""
     array, shape, pixel_bytes = problem.array, problem.shape, problem.layout.pixel_bytes
     half = array.accumulator_vectors // 2
-    most_rows = (MOST - shape.reach_y) // shape.stride + 1
-    for num_x in _parts(shape.output_width, min(half, MOST)):
-        if problem.columns_of(num_x) > MOST:
+    most_rows = (most_count() - shape.reach_y) // shape.stride + 1
+    for num_x in _parts(shape.output_width, min(half, most_count())):
+        if problem.columns_of(num_x) > most_count():
             continue
         for group in range(1, min(array.parameter_slots, problem.num_outputs) + 1):
-            for num_y in _parts(shape.output_height, min(half // (group * num_x), MOST, most_rows)):
+            for num_y in _parts(shape.output_height, min(half // (group * num_x), most_count(), most_rows)):
                 seen: set[int] = set()
                 for weights_at in _splits(array):
                     chunk = _largest_chunk(problem, num_y, num_x, input_slot_bytes(array, weights_at))
@@ -155,7 +161,7 @@ def _largest_chunk(problem: Problem, num_y: int, num_x: int, slot_bytes: int) ->
         return pixel_bytes
     if not problem.granule:
         return 0
-    most = min(slot_bytes // (rows * problem.columns_of(num_x)), MOST * problem.array.bus_bytes)
+    most = min(slot_bytes // (rows * problem.columns_of(num_x)), most_count() * problem.array.bus_bytes)
     most = most // problem.granule * problem.granule
     if not 0 < most < pixel_bytes:
         return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...archdsl import CompileError, PeArray, ceil_div
-from .builder import ProgramBuilder
+from .builder import ProgramBuilder, output_range
 from .convolution import ConvLayout, ConvShape, layout_of
 from .tiles import OutputTile, output_tiles
 
@@ -125,11 +125,7 @@ class VectorKernel:
         self.taps = tuple(taps)
         self.operation = operation
         self.padding = padding
-        self.output = {
-            "zero_point": zero_point,
-            "low": self.array.format.low if low is None else low,
-            "high": self.array.format.high if high is None else high,
-        }
+        self.output = output_range(self.array, zero_point, low, high)
         self.num_inputs = 1 + max(tap.source for tap in taps)
         half = self.array.scratchpad_bytes // 2
         self.slot_bytes = half // 2 // self.num_inputs // self.array.word_bytes * self.array.word_bytes

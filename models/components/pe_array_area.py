@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ...archdsl import OUT_DEPTH, TABLE_BYTES, PeArray, tensor_pe_array_isa
+from ...archdsl import OUT_DEPTH, TABLE_BYTES, ModelError, PeArray, tensor_pe_array_isa
 from ..parts import Part, sum_of
 from . import mac, register_file
 from .mac import MAC
@@ -51,8 +51,12 @@ def pe_array_area(array: PeArray, *, node_nm: float) -> Part:
         A tree of three parts: `mac`; `register`, the weight and its shadow; `pe_pipeline`, what a PE hands on: its
         input with the swap to the right, of which the last column hands on none, and its sum downwards.
 
+    Raises:
+        ModelError: Elements are floating point.
+
     Limits: integers; the decoder that finds the row to preload is left out (less than 1 % of a PE).
     """
+    _require_integers(array)
     sums = array.cols * sum(_sum_bits(array))
     inputs = array.rows * (array.cols - 1) * (array.element_bits + 1)
     weights = 2 * array.rows * array.cols * array.element_bits
@@ -74,7 +78,11 @@ def post_processing_area(array: PeArray, *, node_nm: float) -> Part:
     Returns:
         A tree: `lanes`; and `store_unit` with the channel parameters, the tables, the registers of vectors under way,
         the output queue, the alignment to the bus and to scratchpad words, and control.
+
+    Raises:
+        ModelError: Elements are floating point.
     """
+    _require_integers(array)
     return _sum(
         "post_processing",
         _leaf("lanes", array.post_lanes * _lane_um2(array, node_nm)),
@@ -88,6 +96,14 @@ def post_processing_area(array: PeArray, *, node_nm: float) -> Part:
             _leaf("control", _control_um2(node_nm)),
         ),
     )
+
+
+def _require_integers(array: PeArray) -> None:
+    if array.format.is_float:
+        raise ModelError(
+            f"the area of the PE array's RTL is modelled for integers, not for {array.format.name}; take an architecture of"
+            " datatype int8 (an estimate of this one charges its compute unit as for any architecture)"
+        )
 
 
 def mean_mac_mm2(array: PeArray, node_nm: float) -> float:
