@@ -196,7 +196,8 @@ def _saturations(image: ProgramImage, memory: Bytes) -> dict[int, str]:
         if insn.name == "CFG_ST":
             config = insn
         bits = {0: 8, 1: 4}.get(insn.operands.get("format", 0)) if insn.name == "ST" else None
-        if bits is None or insn["space"]:
+        # What a table gave does not show what it was looked up by.
+        if bits is None or insn["space"] or insn["lookup"]:
             continue
         values = _stored(insn, config, bits, memory)
         has_low, has_high = bool((values == config["low"]).any()), bool((values == config["high"]).any())

@@ -25,9 +25,10 @@ Source: NanGate 45 nm open cell library, cell areas (recalled)."""
 BITS_PER_BYTE = 8
 SQUARE_UM_TO_MM = 1e-6
 MULTIPLIER_BITS = 32
+BIAS_BITS = 32
 SHIFT_LEVELS = 6
 """A shift of 0 to 63 takes six levels of multiplexers."""
-PARAMETER_BITS = 32 + MULTIPLIER_BITS + SHIFT_LEVELS
+PARAMETER_BITS = BIAS_BITS + MULTIPLIER_BITS + SHIFT_LEVELS
 """Channel parameters of one column: bias, multiplier, shift."""
 STORED_BITS = 8
 LANE_ADDERS = 5
@@ -148,7 +149,7 @@ def _macs_um2(array: PeArray, node_nm: float) -> float:
 
 def _lane_um2(array: PeArray, node_nm: float) -> float:
     """Bias, product, shift, rounding, zero point, clip; registers after the bias and the three steps."""
-    biased_bits = array.accumulator_bits + 1
+    biased_bits = max(array.accumulator_bits, BIAS_BITS) + 1
     product_bits = biased_bits + MULTIPLIER_BITS
     product_um2 = float(mac.int_multiply_um2(math.sqrt(biased_bits * MULTIPLIER_BITS), node_nm))
     adders_um2 = float(mac.int_add_um2(float(biased_bits + LANE_ADDERS * product_bits), node_nm))

@@ -5,7 +5,7 @@ module tpe_float_round
   import tpe_number_pkg::*;
 (
   input  logic                 clk_i,
-  input  logic signed [AccW:0] biased_i,
+  input  logic signed [BiasedW-1:0] biased_i,
   input  flags_t               flags_i,
   input  logic signed [31:0]   multiplier_i,
   input  logic [5:0]           shift_i,  // one cycle after the biased sum
@@ -13,7 +13,7 @@ module tpe_float_round
   input  logic [ElemW-1:0]     high_i,
   output logic [ElemW-1:0]     value_o
 );
-  localparam int unsigned ProductW = AccW + 33;
+  localparam int unsigned ProductW = BiasedW + 32;
   localparam int unsigned PlaceW = $clog2(ProductW + 64);
   localparam int unsigned CodeW = PlaceW + ManW + 1;
 

@@ -11,6 +11,8 @@ package tpe_number_pkg;
   // A bias counts in steps of 2^-16 where elements are floating point.
   localparam int unsigned BiasShift = IsFloat ? 2 * LeastShift - 16 : 0;
   localparam int unsigned SumShift = 2 * LeastShift;
+  // A sum with its bias, which may be wider: nothing wraps behind the accumulator.
+  localparam int unsigned BiasedW = ((AccW > 32) ? AccW : 32) + 1;
   localparam logic [ElemW-2:0] InfinityCode = {{ExpW{1'b1}}, {ManW{1'b0}}};
   // Without infinity, the exponent of all ones is in use, and only its last significand is NaN.
   localparam logic [ElemW-2:0] NanCode = HasInfinity ? {{ExpW{1'b1}}, 1'b1, {(ManW-1){1'b0}}} : '1;

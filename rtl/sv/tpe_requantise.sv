@@ -1,10 +1,10 @@
 // One lane of post-processing after the bias: scale, round, add the zero point, clip. Pipelined over three cycles.
 module tpe_requantise #(
-  parameter int unsigned AccW = 32,
+  parameter int unsigned BiasedW = 33,
   parameter bit HalfToEven = 1'b1
 ) (
   input  logic                 clk_i,
-  input  logic signed [AccW:0] biased_i,
+  input  logic signed [BiasedW-1:0] biased_i,
   input  logic signed [31:0]   multiplier_i,
   input  logic [5:0]           shift_i,       // one cycle after the biased sum
   input  logic signed [7:0]    zero_point_i,  // two cycles after
@@ -12,7 +12,7 @@ module tpe_requantise #(
   input  logic signed [7:0]    high_i,
   output logic signed [7:0]    value_o
 );
-  localparam int unsigned ProductW = AccW + 33;
+  localparam int unsigned ProductW = BiasedW + 32;
   logic signed [ProductW-1:0] product_q, floor, rounded_q, shifted;
   logic [ProductW-1:0] rest, half;
   logic is_up;

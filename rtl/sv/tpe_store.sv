@@ -190,7 +190,7 @@ module tpe_store
   logic [PostLanes-1:0][7:0] values;
   for (genvar l = 0; l < PostLanes; l++) begin : gen_lane
     logic [31:0] column_1, column_2, column_3;
-    logic signed [AccW:0] biased_q;
+    logic signed [BiasedW-1:0] biased_q;
     logic signed [31:0] bias, multiplier;
     logic [5:0] shift;
     assign column_1 = 32'(pass) * PostLanes + l;
@@ -201,7 +201,7 @@ module tpe_store
     assign shift = slot_3[Cols*64 + column_3*8 +: 6];
     logic [SumW-1:0] sum;
     assign sum = vector[column_1];
-    always_ff @(posedge clk_i) biased_q <= (AccW+1)'($signed(sum[AccW-1:0])) + ((AccW+1)'(bias) <<< BiasShift);
+    always_ff @(posedge clk_i) biased_q <= BiasedW'($signed(sum[AccW-1:0])) + (BiasedW'(bias) <<< BiasShift);
     if (IsFloat) begin : gen_float
       flags_t flags_q;
       always_ff @(posedge clk_i) flags_q <= flags_of(sum);
@@ -210,7 +210,7 @@ module tpe_store
         .low_i(control_4_q.low), .high_i(control_4_q.high), .value_o(values[l])
       );
     end else begin : gen_integer
-      tpe_requantise #(.AccW(AccW), .HalfToEven(RoundHalfToEven)) u_requantise (
+      tpe_requantise #(.BiasedW(BiasedW), .HalfToEven(RoundHalfToEven)) u_requantise (
         .clk_i, .biased_i(biased_q), .multiplier_i(multiplier), .shift_i(shift),
         .zero_point_i(control_4_q.zero_point), .low_i(control_4_q.low), .high_i(control_4_q.high),
         .value_o(values[l])

@@ -173,7 +173,7 @@ class RandomProgram:
     def _configure(self, *, is_vector: bool) -> None:
         rng, is_integer = self.rng, not self.array.format.is_float
         # Elements of 32 bits are for ALU alone.
-        input_bits = rng.choice((0, 1, 2) if is_vector else (0, 1)) * is_integer
+        input_bits = rng.choice((0, 1, 2) if is_vector and self.array.word_lanes else (0, 1)) * is_integer
         self.has_words = input_bits == 2
         self.builder.configure("CFG_WALK", {
             "x_step_bytes": rng.choice((0, 1, 2, 5, 16)), "y_step_rows": rng.choice((1, 1, 2)), "padding": rng.choice((0, -3, 100)),

@@ -44,8 +44,9 @@ TIGHT: dict[str, object] = {
 ONE_PORT: dict[str, object] = {
     "hierarchy.scratchpad.banks": 2,
     "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
+    "hierarchy.mac.datatypes.int8.accumulator_bits": 24,
 }
-"""Two banks with one port: a load may hold up inputs, and let weights pass."""
+"""Two banks with one port: a load may hold up inputs, and let weights pass. Sums are narrower than biases."""
 ARRAYS: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
     ((4, 4, 4), PLAIN, 12),
     ((8, 8, 8), PLAIN, 12),
