@@ -143,6 +143,8 @@ def _what(image: ProgramImage, insn: Instruction) -> str:
         return "ST to scratchpad" if insn["space"] else "ST to memory"
     if insn.name != "LD":
         return insn.name
+    if insn.kind.field("space").choices[insn["space"]] == "table":
+        return "LD table"
     at = insn["memory_address"]
     role = next((s.role for s in image.manifest.symbols if s.address <= at < s.end), None)
     if role is None:

@@ -40,6 +40,8 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
     "LD input": (PALE_BLUE, ""),
     "LD weight": (ORANGE, "////"),
     "LD parameter": (MUTED, ""),
+    "LD table": (MUTED, "...."),
+    "LD output": (PALE_BLUE, "////"),  # of an op before
     "LD data": (PALE_BLUE, "...."),
     "PRELOAD": (ORANGE, ""),
     "COMPUTE": (BLUE, ""),

@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileloom.archdsl import Mapping, ProgramImage, SpatialArch, load_arch, load_image, parse_notation
-from tileloom.compiler import MappingResult, gemm_image, map_op
+from tileloom.archdsl import (
+    Mapping,
+    ProgramImage,
+    Region,
+    SpatialArch,
+    Symbol,
+    SymbolRole,
+    load_arch,
+    load_image,
+    make_image,
+    parse_notation,
+    pe_array,
+    save_image,
+)
+from tileloom.compiler import MappingResult, ProgramBuilder, gemm_image, map_op
 from tileloom.models import estimate_op
 from tileloom.sweeps.cli import ExitCode, main
 from tileloom.sweeps.image_runs import RunOptions, estimate_cycles, load_inputs, random_inputs, replay_image
@@ -48,6 +61,28 @@ def test_trace_writes_chart_numbers_and_events(capsys: pytest.CaptureFixture[str
     first = rows[int(compute["args"]["instruction"])]
     assert compute["ts"] == int(first["issue_cycle"])
     assert compute["ts"] + compute["dur"] == int(first["end_cycle"])
+
+
+def test_whatever_a_program_loads_is_drawn(tmp_path: Path) -> None:
+    """Also tables, and what an op before has stored."""
+    arch = load_arch("tpe_8x8")
+    assert isinstance(arch, SpatialArch)
+    builder = ProgramBuilder(pe_array(arch))
+    roles: list[SymbolRole] = ["input", "output", "weight", "parameter"]
+    symbols = [
+        Symbol(name=role, role=role, address=256 * idx, shape=(256,), strides_bytes=(1,), element_bits=8)
+        for idx, role in enumerate(roles)
+    ]
+    for idx in range(len(roles)):
+        load = {"memory_address": 256 * idx, "local_address": 256 * idx, "rows": 1, "row_beats": 4}
+        builder.load(load, gives=False)
+    builder.load({"memory_address": 0, "rows": 1, "row_beats": 32, "space": 2}, gives=False)
+    builder.fence()
+    regions = [Region(name="all", address=0, size_bytes=1024)]
+    save_image(make_image(arch, builder.finish(), bytes(1024), symbols, regions=regions, ops=[]), tmp_path / "image")
+    assert main(["rtl", "trace", "image", "-o", "out"]) == ExitCode.DONE
+    rows: list[dict[str, str]] = list(csv.DictReader((tmp_path / "out" / "schedule.csv").open(encoding="utf-8")))
+    assert {"LD input", "LD output", "LD weight", "LD parameter", "LD table"} <= {row["what"] for row in rows}
 
 
 def test_slices_of_a_track_do_not_overlap(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
