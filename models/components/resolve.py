@@ -94,7 +94,7 @@ def resolve(arch: SpatialArch) -> ArchNumbers:
     compute = _compute(resolver, arch.compute)
     areas = _areas(resolver, levels, compute)
     if resolver.array is not None:
-        resolver.left_out.append("area of the PE array's vector unit, load unit, skew and issue")
+        resolver.left_out.append("area of the unit of ALU instructions, load unit, skew and issue")
     if arch.control is not None and resolver.array is None:
         resolver.left_out.append(f"{PE_PIPELINE} and {STORE_UNIT}: modelled for integer arrays whose RTL can be built")
     fanouts = tuple(_fanout(resolver, node, areas) for node in arch.fanouts)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tileloom.archdsl import RtlError
-from tileloom.rtl import PROPERTY_SETS, formal_environment, prove
+from tileloom.rtl import PROPERTY_SETS, prove
 
 QUICK = tuple(name for name in PROPERTY_SETS if name != "weights")
 QUICK_FAULTS = tuple((name, fault) for name in QUICK for fault in PROPERTY_SETS[name].mutants)
-
-
-@pytest.fixture
-def provers() -> None:
-    """Without the tools a test skips with the reason, and fails in continuous integration."""
-    try:
-        formal_environment()
-    except RtlError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.mark.usefixtures("provers")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from tileloom.archdsl import PeArray, RtlError
 from tileloom.models import pe_array_area, post_processing_area
-from tileloom.rtl import CellArea, array_cell_area_um2, cell_area, synthesis_environment
+from tileloom.rtl import CellArea, array_cell_area_um2, cell_area
 from tileloom.rtl.cells import CELLS, liberty
 from tileloom.sweeps.cli import ExitCode, main
 
@@ -24,17 +23,6 @@ BOUND = 1.15
 SIZES = ((4, 4, 2, 32), (8, 8, 4, 24), (16, 8, 8, 32), (2, 2, 1, 20))
 """Rows, columns, lanes, accumulator bits: those that benchmarks/pe_array_area.py prints but for the largest, which takes as
 long as the others together, and the smallest held back."""
-
-
-@pytest.fixture
-def yosys() -> None:
-    """Without Yosys a test skips with the reason, and fails in continuous integration."""
-    try:
-        synthesis_environment()
-    except RtlError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
 
 
 def sized(rows: int, cols: int, lanes: int, accumulator_bits: int) -> PeArray:
