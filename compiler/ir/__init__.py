@@ -1,0 +1,1 @@
+"""The levels of the IR as xDSL dialects, and the arrays outside it."""

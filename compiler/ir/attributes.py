@@ -1,0 +1,106 @@
+"""Short ways to make and to read the attributes that the dialects use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f16,
+    f32,
+    f64,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from ...archdsl import CompileError
+
+Tensor: TypeAlias = TensorType[Attribute]
+Integer: TypeAlias = IntegerAttr[IntegerType]
+Integers: TypeAlias = DenseArrayBase[IntegerType]
+Float: TypeAlias = FloatAttr[AnyFloat]
+
+_ELEMENTS: dict[str, Attribute] = {
+    "bool": i1, "float16": f16, "float32": f32, "float64": f64,
+    **{f"int{bits}": IntegerType(bits) for bits in (4, 8, 16, 32, 64)},
+}  # fmt: skip
+# MLIR has signless integers for what is signed here, and `ui` for the others.
+
+
+def int_attr(value: int) -> Integer:
+    """A 64-bit integer."""
+    return IntegerAttr(int(value), i64)
+
+
+def ints_attr(values: Iterable[int]) -> Integers:
+    """A list of 64-bit integers."""
+    return DenseArrayBase.from_list(i64, [int(value) for value in values])
+
+
+def float_attr(value: float) -> Float:
+    """A 64-bit floating-point number."""
+    return FloatAttr(float(value), f64)
+
+
+def names_attr(names: Iterable[str]) -> ArrayAttr[StringAttr]:
+    """A list of texts."""
+    return ArrayAttr([StringAttr(name) for name in names])
+
+
+def element_type(dtype: np.dtype[Any] | str) -> Attribute:
+    """The element type that stands for a NumPy type.
+
+    Raises:
+        CompileError: Tensors of that type have no element type here.
+    """
+    name = np.dtype(dtype).name
+    if name in _ELEMENTS:
+        return _ELEMENTS[name]
+    if name.startswith("uint"):
+        return IntegerType(int(name[4:]), Signedness.UNSIGNED)
+    raise CompileError(f"tensors of {name} have no element type in the IR")
+
+
+def numpy_dtype(element: Attribute) -> np.dtype[Any]:
+    """The NumPy type that an element type stands for; int8 for int4, whose elements are kept one in a byte."""
+    if isinstance(element, IntegerType):
+        bits = int(element.width.data)
+        if bits == 1:
+            return np.dtype(bool)
+        kind = "uint" if element.signedness.data == Signedness.UNSIGNED else "int"
+        return np.dtype(f"{kind}{max(8, bits)}")
+    for name, known in _ELEMENTS.items():
+        if known == element:
+            return np.dtype(name)
+    raise CompileError(f"element type {element} has no NumPy type")
+
+
+def tensor_type(shape: Sequence[int], dtype: np.dtype[Any] | str) -> Tensor:
+    """A tensor of known shape."""
+    return TensorType(element_type(dtype), [int(size) for size in shape])  # pyright: ignore[reportArgumentType]
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Shape of a tensor value."""
+    return tuple(int(size) for size in _tensor(value).get_shape())
+
+
+def dtype_of(value: SSAValue) -> np.dtype[Any]:
+    """NumPy type of a tensor value."""
+    return numpy_dtype(_tensor(value).get_element_type())
+
+
+def _tensor(value: SSAValue) -> Tensor:
+    assert isinstance(value.type, TensorType)
+    return cast(Tensor, value.type)

@@ -1,0 +1,84 @@
+"""Dialect `data`: what enters and leaves a network, and its constants. All levels share it.
+
+A module is one network: a flat list of ops whose inputs are `data.input`, whose outputs are `data.output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Dialect, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    attr_def,
+    irdl_op_definition,
+    operand_def,
+    opt_attr_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from .attributes import Tensor, names_attr, tensor_type
+from .store import Array, DataStore
+
+
+@irdl_op_definition
+class InputOp(IRDLOperation):
+    """What the network is given at run time."""
+
+    name = "data.input"
+    input_name = attr_def(StringAttr)
+    result = result_def(Tensor)
+
+    def __init__(self, input_name: str, type_: Tensor) -> None:
+        super().__init__(attributes={"input_name": StringAttr(input_name)}, result_types=[type_])
+
+
+@irdl_op_definition
+class OutputOp(IRDLOperation):
+    """What the network returns."""
+
+    name = "data.output"
+    output_name = attr_def(StringAttr)
+    value = operand_def(Tensor)
+
+    def __init__(self, output_name: str, value: SSAValue) -> None:
+        super().__init__(attributes={"output_name": StringAttr(output_name)}, operands=[value])
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """An array of the `DataStore`, by the hash of its content.
+
+    Attributes:
+        sha256: Its key.
+        nodes: Where in the ONNX network it comes from.
+    """
+
+    name = "data.constant"
+    sha256 = attr_def(StringAttr)
+    nodes = opt_attr_def(ArrayAttr[StringAttr])
+    result = result_def(Tensor)
+    traits = traits_def(Pure())
+
+    def __init__(self, sha256: str, type_: Tensor, nodes: Iterable[str] = ()) -> None:
+        super().__init__(attributes={"sha256": StringAttr(sha256), "nodes": names_attr(nodes)}, result_types=[type_])
+
+    @classmethod
+    def of(cls, array: Array, store: DataStore, nodes: Iterable[str] = ()) -> ConstantOp:
+        """A constant with the elements of an array, which the store keeps."""
+        return cls(store.add(array), tensor_type(array.shape, array.dtype), nodes)
+
+    def array(self, store: DataStore) -> Array:
+        """Its elements."""
+        return store[self.sha256.data]
+
+    def verify_(self) -> None:
+        if len(self.sha256.data) != 64:
+            raise VerifyException(f"{self.name}: sha256 has {len(self.sha256.data)} digits; it must have 64")
+
+
+Data = Dialect("data", [InputOp, OutputOp, ConstantOp], [])

@@ -1,0 +1,1 @@
+"""Passes: each takes a module and returns another."""
