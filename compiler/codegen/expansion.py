@@ -1,0 +1,394 @@
+"""Unrolls a `tile` module into steps: finds places for what lives for a while, and what every step must wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from ...archdsl import CompileError, PeArray, ceil_div
+from ..ir import tile
+from .places import RollingAllocator
+from .shadows import Range, Shadow
+from .steps import Config, Load, Step, Store, Walk
+
+STAGING = "tile.staging"
+"""Module attribute: first byte of the scratchpad that is free for places, and first byte behind."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is known of an op before any loop runs: its numbers, and its maps as constants and factors."""
+
+    numbers: dict[str, int]
+    maps: dict[str, tuple[int, tuple[int, ...]]]
+    indices: tuple[SSAValue, ...]
+    dies: tuple[SSAValue, ...]
+
+
+def expand(module: ModuleOp, array: PeArray) -> list[Step]:
+    """The steps of a program, in the module's order.
+
+    Raises:
+        CompileError: What lives at the same time does not fit.
+    """
+    return _Expansion(module, array).run()
+
+
+class _Expansion:
+    def __init__(self, module: ModuleOp, array: PeArray) -> None:
+        self.module = module
+        self.array = array
+        staging = module.attributes[STAGING]
+        assert isinstance(staging, DenseArrayBase)
+        begin, end = (int(value) for value in staging.get_values())
+        self.granule = min(array.cols, array.bus_bytes)
+        self.unit = max(array.bus_bytes, self.granule)
+        self.places = RollingAllocator(begin, end, granule=self.unit)
+        self.sums = RollingAllocator(0, array.accumulator_vectors, num_banks=array.accumulator_banks)
+        self.slots = RollingAllocator(0, array.parameter_slots)
+        self.tables = RollingAllocator(0, max(1, array.table_slots))
+        self.steps: list[Step] = []
+        self.num = {Load: 0, Walk: 0, Store: 0}
+        self.kernel = -1
+        self.name = ""
+        self.at: dict[SSAValue, int] = {}  # place of a buffer: byte, vector or slot
+        self.index: dict[SSAValue, int] = {}
+        self._plans: dict[Operation, _Plan] = {}
+        memory = self._memory_bytes()
+        pad = array.scratchpad_bytes
+        self.pad_loads, self.pad_walks, self.pad_stores = (Shadow(pad, self.granule) for _ in range(3))
+        self.sum_walks, self.sum_stores = (Shadow(array.accumulator_vectors) for _ in range(2))
+        self.slot_loads, self.slot_stores = (Shadow(array.parameter_slots) for _ in range(2))
+        self.table_loads, self.table_stores = (Shadow(max(1, array.table_slots)) for _ in range(2))
+        self.memory_loads, self.memory_stores = (Shadow(memory, self.granule) for _ in range(2))
+        self._actions: dict[type[Operation], Callable[[Operation, _Plan], None]] = {
+            tile.PlaceOp: self._place,
+            tile.CopyOp: self._copy,
+            tile.ParametersOp: self._parameters,
+            tile.TableOp: self._table,
+            tile.SumsOp: self._sums,
+            tile.MatMulOp: self._matmul,
+            tile.VectorOp: self._vector,
+            tile.StoreOp: self._store,
+        }
+
+    def run(self) -> list[Step]:
+        for op in self.module.body.block.ops:
+            if isinstance(op, tile.BufferOp):
+                self.at[op.result] = int(op.address.value.data)
+            elif isinstance(op, tile.KernelOp):
+                self.kernel += 1
+                self.name = op.kernel_name.data
+                self._block(op.body.block)
+        return self.steps
+
+    def _memory_bytes(self) -> int:
+        ends = [
+            int(op.address.value.data) + tile.size_of(op.result)[0] * tile.pitch_of(op.result)
+            for op in self.module.body.block.ops
+            if isinstance(op, tile.BufferOp) and tile.space_of(op.result) == tile.MAIN
+        ]
+        return max(ends, default=0)
+
+    # ---- Loops.
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            plan = self._plans.get(op)
+            if plan is None:
+                plan = self._plans[op] = _plan(op, block)
+            if isinstance(op, tile.ForOp):
+                for value in range(0, plan.numbers["upper"], plan.numbers["step"]):
+                    self.index[op.index] = value
+                    self._block(op.body.block)
+            else:
+                self._actions[type(op)](op, plan)
+            for value in plan.dies:
+                self._free(value)
+
+    def _eval(self, plan: _Plan, name: str) -> int:
+        constant, factors = plan.maps[name]
+        for index, factor in zip(plan.indices, factors, strict=True):
+            if factor:
+                constant += factor * self.index[index]
+        return constant
+
+    # ---- Places.
+
+    def _free(self, value: SSAValue) -> None:
+        allocators = {
+            tile.SCRATCHPAD: self.places, tile.ACCUMULATORS: self.sums, tile.PARAMETERS: self.slots,
+            tile.TABLES: self.tables,
+        }  # fmt: skip
+        allocators[tile.space_of(value)].free(self.at[value])
+
+    def _take(self, allocator: RollingAllocator, value: SSAValue, size: int, what: str) -> None:
+        found = allocator.take(size)
+        if found is None:
+            raise CompileError(
+                f"{self.name}: {what} has no room for {size} at once with what else lives there; it has {allocator.capacity}"
+            )
+        self.at[value] = found
+
+    def _place(self, op: Operation, _: _Plan) -> None:
+        value = cast(tile.PlaceOp, op).result
+        self._take(
+            self.places,
+            value,
+            tile.size_of(value)[0] * tile.pitch_of(value),
+            "the staging part of the scratchpad (bytes)",
+        )
+
+    def _sums(self, op: Operation, _: _Plan) -> None:
+        value = cast(tile.SumsOp, op).result
+        self._take(self.sums, value, tile.size_of(value)[0], "the accumulators (vectors)")
+
+    # ---- Loads.
+
+    def _copy(self, op: Operation, plan: _Plan) -> None:
+        copy, number = cast(tile.CopyOp, op), plan.numbers
+        source = self.at[copy.source] + self._eval(plan, "read_at")
+        target = self.at[copy.target] + self._eval(plan, "write_at")
+        rows, row_bytes = number["rows"], number["row_bytes"]
+        beats = ceil_div(row_bytes, self.array.bus_bytes)
+        num_bytes = beats * self.array.bus_bytes
+        read = (source, source + (rows - 1) * number["read_pitch"] + num_bytes)
+        written = (target, target + (rows - 1) * number["write_pitch"] + num_bytes)
+        load = Load(
+            operands={"memory_address": source, "local_address": target, "rows": rows, "row_beats": beats},
+            config={"memory_row_bytes": number["read_pitch"], "local_row_bytes": number["write_pitch"]}
+            if rows > 1
+            else {},
+            kernel=self.kernel,
+            after_walk=self.pad_walks.last(written),
+            after_store=max(self.pad_stores.last(written), self.memory_stores.last(read)),
+        )
+        step = self._add(load)
+        self.pad_loads.touch(written, step)
+        self.memory_loads.touch(read, step)
+
+    def _parameters(self, op: Operation, plan: _Plan) -> None:
+        parameters = cast(tile.ParametersOp, op)
+        self._take(self.slots, parameters.result, 1, "slots of channel parameters")
+        source = self.at[parameters.source] + self._eval(plan, "read_at")
+        self._slot_load(parameters.result, source, self.array.slot_beats, 1, self.slot_loads, self.slot_stores)
+
+    def _table(self, op: Operation, plan: _Plan) -> None:
+        table = cast(tile.TableOp, op)
+        self._take(self.tables, table.result, 1, "slots of tables")
+        source = self.at[table.source]
+        self._slot_load(table.result, source, self.array.table_beats, 2, self.table_loads, self.table_stores)
+
+    def _slot_load(self, value: SSAValue, source: int, beats: int, space: int, loads: Shadow, stores: Shadow) -> None:
+        slot = self.at[value]
+        load = Load(
+            operands={
+                "memory_address": source, "local_address": slot, "rows": 1, "row_beats": beats, "space": space
+            },
+            config={},
+            kernel=self.kernel,
+            after_store=stores.last((slot, slot + 1)),
+        )  # fmt: skip
+        loads.touch((slot, slot + 1), self._add(load))
+
+    # ---- Walks.
+
+    def _matmul(self, op: Operation, plan: _Plan) -> None:
+        matmul, number = cast(tile.MatMulOp, op), plan.numbers
+        rows, pitch = number["rows"], number["weights_pitch"]
+        weights = self.at[matmul.weights] + self._eval(plan, "weights_at")
+        width = ceil_div(self.array.cols * number["weight_bits"], 8)
+        weight_range = (weights, weights + (rows - 1) * pitch + width)
+        operands, configs, inputs, sums = self._walked(matmul, plan, rows)
+        operands |= {"rows": rows, "swap": 1}
+        walk = Walk(
+            name="COMPUTE",
+            operands=operands,
+            configs=configs,
+            preload={"address": weights, "row_bytes": pitch, "rows": rows},
+            kernel=self.kernel,
+            after_load=self.pad_loads.last(inputs),
+            after_store=max(self.pad_stores.last(inputs), self.sum_stores.last(sums)),
+            preload_after_load=self.pad_loads.last(weight_range),
+            preload_after_store=self.pad_stores.last(weight_range),
+        )
+        self._touch_walk(walk, sums, inputs, weight_range)
+
+    def _vector(self, op: Operation, plan: _Plan) -> None:
+        vector, number = cast(tile.VectorOp, op), plan.numbers
+        operands, configs, inputs, sums = self._walked(
+            vector, plan, ceil_div(number["columns"] * number["input_bits"], 8)
+        )
+        ranges = [inputs]
+        alu = {"scalar": number["scalar"], "address": 0, "step_bytes": 0, "shift": number["shift"]}
+        if vector.values is not None:
+            values = self.at[vector.values] + self._eval(plan, "values_at")
+            is_sequence = vector.operand.data == "sequence"
+            num = number["x_count"] * number["y_count"] if is_sequence else 1
+            ranges.append((values, values + (num - 1) * number["values_step"] + self.array.cols))
+            alu |= {"address": values, "step_bytes": number["values_step"] if is_sequence else 0}
+        operands |= {
+            "columns": number["columns"],
+            "operation": int(vector.operation.data == "maximum"),
+            "operand": ("scalar", "vector", "sequence").index(vector.operand.data),
+            "lanes": int(vector.lanes.data == "combined"),
+            "hold": number["hold"],
+        }
+        walk = Walk(
+            name="ALU",
+            operands=operands,
+            configs=(*configs, ("CFG_ALU", alu)),
+            preload=None,
+            kernel=self.kernel,
+            after_load=max(self.pad_loads.last(places) for places in ranges),
+            after_store=max(self.sum_stores.last(sums), *(self.pad_stores.last(places) for places in ranges)),
+        )
+        self._touch_walk(walk, sums, *ranges)
+
+    def _walked(
+        self, op: tile.MatMulOp | tile.VectorOp, plan: _Plan, lane_bytes: int
+    ) -> tuple[dict[str, int], tuple[Config, ...], Range, Range]:
+        """Operands and configuration of a walk, the bytes that it reads, and the sums that it writes."""
+        number, address = plan.numbers, self.at[op.input]
+        (rows, width), pitch = tile.size_of(op.input), tile.pitch_of(op.input)
+        y, x = self._eval(plan, "y"), self._eval(plan, "x")
+        y_count, x_count = number["y_count"], number["x_count"]
+        sums = self.at[op.sums] + self._eval(plan, "sums_at")
+        operands = {
+            "y": y, "x": x, "destination": sums, "x_count": x_count, "y_count": y_count,
+            "accumulate": int(self._eval(plan, "accumulate") != 0),
+        }  # fmt: skip
+        bits = number.get("input_bits", 8)
+        configs: tuple[Config, ...] = (
+            ("CFG_TILE", {"address": address, "row_bytes": pitch, "rows": rows, "width_bytes": width}),
+            ("CFG_WALK", {
+                "x_step_bytes": number["x_step"], "y_step_rows": number["y_step"], "padding": number["padding"],
+                "input_bits": {8: 0, 4: 1, 32: 2}[bits], "weight_bits": int(number.get("weight_bits", 8) == 4),
+            }),
+        )  # fmt: skip
+        first = max(0, y)
+        last = min(rows - 1, y + (y_count - 1) * number["y_step"])
+        low, high = max(0, x), min(width, x + (x_count - 1) * number["x_step"] + lane_bytes)
+        inputs = (address, address)
+        if first <= last and low < high:
+            inputs = (address + first * pitch + low, address + last * pitch + high)
+        num = 1 if number.get("hold") else x_count * y_count
+        return operands, configs, inputs, (sums, sums + num)
+
+    def _touch_walk(self, walk: Walk, sums: Range, *ranges: Range) -> None:
+        step = self._add(walk)
+        self.sum_walks.touch(sums, step)
+        for places in ranges:
+            self.pad_walks.touch(places, step)
+
+    # ---- Stores.
+
+    def _store(self, op: Operation, plan: _Plan) -> None:
+        store, number = cast(tile.StoreOp, op), plan.numbers
+        y_count, x_count, columns = number["y_count"], number["x_count"], number["columns"]
+        source = self.at[store.sums] + self._eval(plan, "sums_at")
+        target = self.at[store.target] + self._eval(plan, "write_at")
+        is_local = tile.space_of(store.target) == tile.SCRATCHPAD
+        num_bytes = ceil_div(columns * number["bits"], 8)
+        written = (
+            target,
+            target + (y_count - 1) * number["y_pitch"] + (x_count - 1) * number["x_pitch"] + num_bytes,
+        )
+        slot = self.at[store.parameters]
+        loads = [self.slot_loads.last((slot, slot + 1))]
+        table = None if store.table is None else self.at[store.table]
+        if table is not None:
+            loads.append(self.table_loads.last((table, table + 1)))
+        loads.append((self.pad_loads if is_local else self.memory_loads).last(written))
+        sums = (source, source + y_count * x_count)
+        made = Store(
+            operands={
+                "source": source, "x_count": x_count, "y_count": y_count, "address": target, "columns": columns,
+                "slot": slot, "format": {8: 0, 4: 1, 32: 2}[number["bits"]], "space": int(is_local),
+                "lookup": 0 if table is None else table + 1,
+            },
+            config={
+                "x_bytes": number["x_pitch"], "y_bytes": number["y_pitch"], "zero_point": number["zero_point"],
+                "low": number["low"], "high": number["high"],
+            },
+            kernel=self.kernel,
+            after_walk=max(self.sum_walks.last(sums), self.pad_walks.last(written) if is_local else 0),
+            after_load=max(loads),
+        )  # fmt: skip
+        step = self._add(made)
+        self.sum_stores.touch(sums, step)
+        self.slot_stores.touch((slot, slot + 1), step)
+        if table is not None:
+            self.table_stores.touch((table, table + 1), step)
+        (self.pad_stores if is_local else self.memory_stores).touch(written, step)
+
+    def _add(self, step: Step) -> int:
+        self.steps.append(step)
+        self.num[type(step)] += 1
+        return self.num[type(step)]
+
+
+def _plan(op: Operation, block: Block) -> _Plan:
+    numbers = {name: int(attr.value.data) for name, attr in op.attributes.items() if isinstance(attr, IntegerAttr)}
+    maps = {name: _linear(attr) for name, attr in op.attributes.items() if isinstance(attr, AffineMapAttr)}
+    indices: Sequence[SSAValue] = getattr(op, "indices", ())
+    return _Plan(numbers, maps, tuple(indices), _deaths(op, block))
+
+
+def _deaths(op: Operation, block: Block) -> tuple[SSAValue, ...]:
+    """Places of this block that no op behind this one uses."""
+    found: list[SSAValue] = []
+    users = [op] if not op.regions else list(op.walk())
+    candidates = dict.fromkeys([*op.results, *(operand for user in users for operand in user.operands)])
+    for value in candidates:
+        owner = value.owner
+        if not isinstance(owner, tile.PlaceOp | tile.SumsOp | tile.ParametersOp | tile.TableOp):
+            continue
+        if owner.parent_block() is not block:
+            continue
+        last = max((_ancestor(use.operation, block) for use in value.uses), key=_position, default=owner)
+        if last is op:
+            found.append(value)
+    return tuple(found)
+
+
+def _ancestor(op: Operation, block: Block) -> Operation:
+    while op.parent_block() is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _position(op: Operation) -> int:
+    block = op.parent_block()
+    assert block is not None
+    return block.get_operation_index(op)
+
+
+def _linear(attr: AffineMapAttr) -> tuple[int, tuple[int, ...]]:
+    """An affine map of one result as its constant and a factor per dim."""
+    map_ = attr.data
+    factors = [0] * map_.num_dims
+    constant = _collect(map_.results[0], 1, factors)
+    return constant, tuple(factors)
+
+
+def _collect(expr: AffineExpr, scale: int, factors: list[int]) -> int:
+    """Adds an expression's factors; returns its constant."""
+    if isinstance(expr, AffineConstantExpr):
+        return scale * expr.value
+    if isinstance(expr, AffineDimExpr):
+        factors[expr.position] += scale
+        return 0
+    assert isinstance(expr, AffineBinaryOpExpr)
+    if expr.kind == AffineBinaryOpKind.Add:
+        return _collect(expr.lhs, scale, factors) + _collect(expr.rhs, scale, factors)
+    if expr.kind == AffineBinaryOpKind.Mul and isinstance(expr.rhs, AffineConstantExpr):
+        return _collect(expr.lhs, scale * expr.rhs.value, factors)
+    raise CompileError(f"{expr} is not linear in the indices")

@@ -1,0 +1,467 @@
+"""Dialect `tile`: loops over tiles, memory spaces, asynchronous copies and intrinsics of the target's shape. Level 3 of the IR.
+
+A module is one program: buffers at fixed places, then one `tile.kernel` per op of the network. Inside a kernel all sizes
+are those of the target: a `tile.matmul` streams vectors through one tile of weights of `rows` x `cols` PEs, a
+`tile.vector` walks over vectors of `cols` lanes. Ops take effect in program order; when copies really happen is for the
+next level to decide, as far as nobody can tell the difference. Places on chip that live for a while only (`tile.stage`,
+`tile.sums`, `tile.parameters`) have no address yet.
+
+What depends on loops is an affine map over the op's `indices`, one result each, in bytes, rows or vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
+    StringAttr,
+    i8,
+)
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    attr_def,
+    irdl_op_definition,
+    operand_def,
+    opt_attr_def,
+    opt_operand_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from .attributes import Integer, int_attr, names_attr
+
+Buffer = MemRefType[Attribute]
+MAIN, SCRATCHPAD, ACCUMULATORS, PARAMETERS, TABLES = "main", "scratchpad", "accumulators", "parameters", "tables"
+"""Memory spaces."""
+
+
+class Linear:
+    """An affine expression: a constant and a factor per index.
+
+    Args:
+        constant: Its value where all indices are 0.
+        factors: Per index value its factor.
+    """
+
+    def __init__(self, constant: int = 0, factors: Mapping[SSAValue, int] | None = None) -> None:
+        self.constant = constant
+        self.factors = {index: factor for index, factor in (factors or {}).items() if factor}
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.constant + other, self.factors)
+        factors = dict(self.factors)
+        for index, factor in other.factors.items():
+            factors[index] = factors.get(index, 0) + factor
+        return Linear(self.constant + other.constant, factors)
+
+    def __mul__(self, factor: int) -> Linear:
+        return Linear(self.constant * factor, {index: factor * known for index, known in self.factors.items()})
+
+
+def maps_of(expressions: Mapping[str, Linear | int]) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """Affine maps for some expressions over the same indices: the indices, and the maps by name."""
+    known = {name: Linear(value) if isinstance(value, int) else value for name, value in expressions.items()}
+    indices = list(dict.fromkeys(index for value in known.values() for index in value.factors))
+    maps: dict[str, Attribute] = {}
+    for name, value in known.items():
+        expr: AffineExpr = AffineConstantExpr(value.constant)
+        for at, index in enumerate(indices):
+            if index in value.factors:
+                expr = AffineDimExpr(at) * value.factors[index] + expr
+        maps[name] = AffineMapAttr(AffineMap(len(indices), 0, (expr,)))
+    return indices, maps
+
+
+def bytes_memref(rows: int, row_bytes: int, space: str, pitch: int | None = None) -> Buffer:
+    """Rows of bytes in a memory space, `pitch` apart."""
+    layout = NoneAttr() if pitch in (None, row_bytes) else StridedLayoutAttr([pitch, 1])
+    return MemRefType(i8, [rows, row_bytes], layout, StringAttr(space))
+
+
+def space_of(value: SSAValue) -> str:
+    """The memory space of a buffer."""
+    space = _buffer(value).memory_space
+    return space.data if isinstance(space, StringAttr) else MAIN
+
+
+def size_of(value: SSAValue) -> tuple[int, ...]:
+    """Sizes of a buffer's axes."""
+    return tuple(int(size) for size in _buffer(value).get_shape())
+
+
+def pitch_of(value: SSAValue) -> int:
+    """Bytes from one row of a buffer to the next."""
+    layout = _buffer(value).layout
+    if isinstance(layout, StridedLayoutAttr):
+        step = layout.get_strides()[0]
+        assert step is not None
+        return int(step)
+    return size_of(value)[1]
+
+
+def _buffer(value: SSAValue) -> Buffer:
+    assert isinstance(value.type, MemRefType)
+    return value.type
+
+
+def _require(op: Operation, holds: bool, message: str) -> None:
+    if not holds:
+        raise VerifyException(f"{op.name}: {message}")
+
+
+@irdl_op_definition
+class BufferOp(IRDLOperation):
+    """Rows of bytes at a fixed place.
+
+    Attributes:
+        buffer_name: Unique in the module.
+        address: Its first byte.
+        role: `input`, `output`, `weight`, `parameter`, or `activation`.
+        sha256: Of what stands there before the program, for constants.
+    """
+
+    name = "tile.buffer"
+    buffer_name = attr_def(StringAttr)
+    address = attr_def(Integer)
+    role = attr_def(StringAttr)
+    sha256 = opt_attr_def(StringAttr)
+    result = result_def(Buffer)
+
+    def __init__(self, name: str, type_: Buffer, *, address: int, role: str, sha256: str | None = None) -> None:
+        attributes: dict[str, Attribute | None] = {
+            "buffer_name": StringAttr(name), "address": int_attr(address), "role": StringAttr(role),
+        }  # fmt: skip
+        if sha256 is not None:
+            attributes["sha256"] = StringAttr(sha256)
+        super().__init__(attributes=attributes, result_types=[type_])
+
+    def verify_(self) -> None:
+        _require(self, space_of(self.result) in (MAIN, SCRATCHPAD), f"a buffer cannot stand in {space_of(self.result)}")
+        _require(self, self.address.value.data >= 0, f"address is {self.address.value.data}")
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """What computes one op of the network.
+
+    Attributes:
+        kernel_name: Unique in the module.
+        kind: The op that it computes.
+        nodes: Names of the ONNX nodes.
+        dims, sizes: Names and sizes of its dims.
+        macs: Multiply-accumulates.
+    """
+
+    name = "tile.kernel"
+    kernel_name = attr_def(StringAttr)
+    kind = attr_def(StringAttr)
+    nodes = attr_def(ArrayAttr[StringAttr])
+    dims = attr_def(ArrayAttr[StringAttr])
+    sizes = attr_def(ArrayAttr[Integer])
+    macs = attr_def(Integer)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        ops: Sequence[Operation],
+        *,
+        nodes: Sequence[str],
+        dims: Mapping[str, int],
+        macs: int,
+    ) -> None:
+        super().__init__(
+            attributes={
+                "kernel_name": StringAttr(name), "kind": StringAttr(kind), "nodes": names_attr(nodes),
+                "dims": names_attr(dims), "sizes": ArrayAttr([int_attr(size) for size in dims.values()]),
+                "macs": int_attr(macs),
+            },
+            regions=[Region(Block(ops))],
+        )  # fmt: skip
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """Runs its body with the index at 0, `step`, ... below `upper`."""
+
+    name = "tile.for"
+    upper = attr_def(Integer)
+    step = attr_def(Integer)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(self, upper: int, step: int = 1) -> None:
+        super().__init__(
+            attributes={"upper": int_attr(upper), "step": int_attr(step)},
+            regions=[Region(Block(arg_types=[IndexType()]))],
+        )
+
+    @property
+    def index(self) -> SSAValue:
+        """Its index."""
+        return self.body.block.args[0]
+
+    def verify_(self) -> None:
+        _require(self, self.step.value.data > 0 and self.upper.value.data > 0, "step and upper must be positive")
+        _require(self, len(self.body.block.args) == 1, "the body takes the index")
+
+
+def indexed(
+    operands: Sequence[SSAValue | Sequence[SSAValue]],
+    maps: Mapping[str, Linear | int],
+    attributes: Mapping[str, int | str] | None = None,
+) -> dict[str, Any]:
+    """What makes an op with maps: arguments of `build`, without the types of results."""
+    indices, found = maps_of(maps)
+    for name, value in (attributes or {}).items():
+        found[name] = int_attr(value) if isinstance(value, int) else StringAttr(value)
+    return {"operands": [*operands, indices], "attributes": found}
+
+
+def _verify_maps(op: Operation, indices: Sequence[SSAValue]) -> None:
+    for name, attr in op.attributes.items():
+        if isinstance(attr, AffineMapAttr):
+            _require(
+                op, attr.data.num_dims == len(indices), f"{name} is over {attr.data.num_dims} of {len(indices)} indices"
+            )
+            _require(op, len(attr.data.results) == 1, f"{name} must have one result")
+
+
+def _verify_space(op: Operation, what: str, value: SSAValue, *allowed: str) -> None:
+    _require(op, space_of(value) in allowed, f"{what} is in {space_of(value)}; it must be in {' or '.join(allowed)}")
+
+
+@irdl_op_definition
+class PlaceOp(IRDLOperation):
+    """A place in the scratchpad from here to its last use in the enclosing block."""
+
+    name = "tile.place"
+    result = result_def(Buffer)
+
+    def verify_(self) -> None:
+        _verify_space(self, "the place", self.result, SCRATCHPAD)
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Copies rows of bytes from main memory to the scratchpad; whoever reads them waits for it.
+
+    Attributes:
+        read_at, write_at: First byte in source and target.
+        rows, row_bytes: Rows, and bytes of each.
+        read_pitch, write_pitch: Distance of two rows.
+    """
+
+    name = "tile.copy"
+    source = operand_def(Buffer)
+    target = operand_def(Buffer)
+    indices = var_operand_def(IndexType)
+    read_at = attr_def(AffineMapAttr)
+    write_at = attr_def(AffineMapAttr)
+    rows = attr_def(Integer)
+    row_bytes = attr_def(Integer)
+    read_pitch = attr_def(Integer)
+    write_pitch = attr_def(Integer)
+
+    def verify_(self) -> None:
+        _verify_maps(self, self.indices)
+        _verify_space(self, "the source", self.source, MAIN)
+        _verify_space(self, "the target", self.target, SCRATCHPAD)
+
+
+@irdl_op_definition
+class ParametersOp(IRDLOperation):
+    """Bias, multiplier and shift of one tile of channels: a slot from here to its last use in the enclosing block."""
+
+    name = "tile.parameters"
+    source = operand_def(Buffer)
+    indices = var_operand_def(IndexType)
+    read_at = attr_def(AffineMapAttr)
+    result = result_def(Buffer)
+
+    def verify_(self) -> None:
+        _verify_maps(self, self.indices)
+        _verify_space(self, "the source", self.source, MAIN)
+        _verify_space(self, "the slot", self.result, PARAMETERS)
+
+
+@irdl_op_definition
+class TableOp(IRDLOperation):
+    """A table of 256 elements: a slot from here to its last use in the enclosing block."""
+
+    name = "tile.table"
+    source = operand_def(Buffer)
+    result = result_def(Buffer)
+
+    def verify_(self) -> None:
+        _verify_space(self, "the source", self.source, MAIN)
+        _verify_space(self, "the slot", self.result, TABLES)
+
+
+@irdl_op_definition
+class SumsOp(IRDLOperation):
+    """Accumulators from here to their last use in the enclosing block."""
+
+    name = "tile.sums"
+    result = result_def(Buffer)
+
+    def verify_(self) -> None:
+        _verify_space(self, "sums", self.result, ACCUMULATORS)
+
+
+@irdl_op_definition
+class MatMulOp(IRDLOperation):
+    """Streams `y_count` x `x_count` vectors of `rows` input bytes through a tile of weights, into as many sums.
+
+    What lies outside the input buffer reads as `padding`.
+
+    Attributes:
+        y, x: Row of the input buffer and byte in the row of the first vector.
+        y_step, x_step: From one vector to the next, in rows and bytes.
+        weights_at, weights_pitch: First byte of the weights, and distance of their rows.
+        sums_at: First vector of the sums.
+        accumulate: Sums are replaced where this is 0, else added to.
+    """
+
+    name = "tile.matmul"
+    input = operand_def(Buffer)
+    weights = operand_def(Buffer)
+    sums = operand_def(Buffer)
+    indices = var_operand_def(IndexType)
+    y = attr_def(AffineMapAttr)
+    x = attr_def(AffineMapAttr)
+    weights_at = attr_def(AffineMapAttr)
+    sums_at = attr_def(AffineMapAttr)
+    accumulate = attr_def(AffineMapAttr)
+    rows = attr_def(Integer)
+    y_count = attr_def(Integer)
+    x_count = attr_def(Integer)
+    y_step = attr_def(Integer)
+    x_step = attr_def(Integer)
+    weights_pitch = attr_def(Integer)
+    padding = attr_def(Integer)
+    weight_bits = attr_def(Integer)
+
+    def verify_(self) -> None:
+        _verify_maps(self, self.indices)
+        _verify_space(self, "the input", self.input, SCRATCHPAD)
+        _verify_space(self, "weights", self.weights, SCRATCHPAD)
+        _verify_space(self, "sums", self.sums, ACCUMULATORS)
+
+
+@irdl_op_definition
+class VectorOp(IRDLOperation):
+    """Multiplies `y_count` x `x_count` vectors by a second operand, lane by lane, and combines them with as many sums.
+
+    Attributes:
+        operation: `add` or `maximum`.
+        operand: `scalar`; `vector`: one value per lane from `values`; `sequence`: a vector of `values` per vector.
+        scalar, shift: The scalar; products are divided by two to the shift, and rounded.
+        values_at, values_step: First byte in `values`, and from one vector's to the next one's.
+        y, x, y_step, x_step, sums_at, accumulate, padding: See `tile.matmul`.
+        columns: Lanes.
+        lanes: `separate`, or `combined`: all lanes get what the products of all of them combine to.
+        hold: Whether all vectors are combined in the first of the sums.
+        input_bits: Bits of an input element.
+    """
+
+    name = "tile.vector"
+    input = operand_def(Buffer)
+    values = opt_operand_def(Buffer)
+    sums = operand_def(Buffer)
+    indices = var_operand_def(IndexType)
+    y = attr_def(AffineMapAttr)
+    x = attr_def(AffineMapAttr)
+    values_at = attr_def(AffineMapAttr)
+    sums_at = attr_def(AffineMapAttr)
+    accumulate = attr_def(AffineMapAttr)
+    columns = attr_def(Integer)
+    y_count = attr_def(Integer)
+    x_count = attr_def(Integer)
+    y_step = attr_def(Integer)
+    x_step = attr_def(Integer)
+    values_step = attr_def(Integer)
+    padding = attr_def(Integer)
+    operation = attr_def(StringAttr)
+    operand = attr_def(StringAttr)
+    scalar = attr_def(Integer)
+    shift = attr_def(Integer)
+    lanes = attr_def(StringAttr)
+    hold = attr_def(Integer)
+    input_bits = attr_def(Integer)
+    irdl_options = (AttrSizedOperandSegments(),)
+
+    def verify_(self) -> None:
+        _verify_maps(self, self.indices)
+        _verify_space(self, "the input", self.input, SCRATCHPAD)
+        _verify_space(self, "sums", self.sums, ACCUMULATORS)
+        _require(self, self.operation.data in ("add", "maximum"), f"operation is {self.operation.data}")
+        _require(self, self.operand.data in ("scalar", "vector", "sequence"), f"operand is {self.operand.data}")
+        _require(self, (self.values is None) == (self.operand.data == "scalar"), "values are for vector and sequence")
+        _require(self, self.lanes.data in ("separate", "combined"), f"lanes are {self.lanes.data}")
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Requantises `y_count` x `x_count` vectors of sums, looks them up in a table if there is one, and stores them.
+
+    Attributes:
+        sums_at: First vector of the sums.
+        write_at: First byte in the target.
+        y_pitch, x_pitch: From one stored vector to the next.
+        columns: Lanes that are stored.
+        zero_point, low, high: Added after scaling; what is stored is clipped.
+        bits: Of a stored element; 32 stores sums as they are.
+    """
+
+    name = "tile.store"
+    sums = operand_def(Buffer)
+    parameters = operand_def(Buffer)
+    table = opt_operand_def(Buffer)
+    target = operand_def(Buffer)
+    indices = var_operand_def(IndexType)
+    sums_at = attr_def(AffineMapAttr)
+    write_at = attr_def(AffineMapAttr)
+    y_count = attr_def(Integer)
+    x_count = attr_def(Integer)
+    y_pitch = attr_def(Integer)
+    x_pitch = attr_def(Integer)
+    columns = attr_def(Integer)
+    zero_point = attr_def(Integer)
+    low = attr_def(Integer)
+    high = attr_def(Integer)
+    bits = attr_def(Integer)
+    irdl_options = (AttrSizedOperandSegments(),)
+
+    def verify_(self) -> None:
+        _verify_maps(self, self.indices)
+        _verify_space(self, "sums", self.sums, ACCUMULATORS)
+        _verify_space(self, "parameters", self.parameters, PARAMETERS)
+        _verify_space(self, "the target", self.target, MAIN, SCRATCHPAD)
+        _require(self, self.bits.value.data in (4, 8, 32), f"bits are {self.bits.value.data}")
+
+
+TileDialect = Dialect(
+    "tile",
+    [
+        BufferOp, KernelOp, ForOp, PlaceOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,
+    ],
+    [],
+)  # fmt: skip

@@ -1,0 +1,249 @@
+"""Convolutions and matrix products over an input that stands in the scratchpad as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
+
+from ...archdsl import ceil_div
+from ..ir.qnn import Window
+from ..ir.tile import Linear, MatMulOp, indexed
+from .activations import Activation
+from .loops import equal_parts, loop, split
+from .target import Output, Target
+
+Fetch = Callable[[int], Sequence[Operation]]
+"""What must be loaded for input rows up to some row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taps:
+    """How a window is cut into vectors of input bytes that are neighbours: runs of a window's rows.
+
+    Attributes:
+        run_bytes: Bytes of a run.
+        num_runs: Runs in a row of the window.
+        run_step: From one run to the next, in input bytes.
+    """
+
+    run_bytes: int
+    num_runs: int
+    run_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution:
+    """A convolution of one image.
+
+    Attributes:
+        input: The image.
+        output: How and where to its outputs go.
+        height, width: Of the window.
+        window: Its strides, dilations and pads.
+        outputs: Output channels.
+        output_height, output_width: Of the output.
+        weights: Per tile of output channels its weights (see `packed_weights`), in main memory.
+        parameters: Per tile of output channels its channel parameters, in main memory.
+        weight_bits: Of an element of the weights.
+    """
+
+    input: Activation
+    output: Output
+    height: int
+    width: int
+    window: Window
+    outputs: int
+    output_height: int
+    output_width: int
+    weights: SSAValue
+    parameters: SSAValue
+    weight_bits: int = 8
+
+
+def taps_of(rows: int, pixel_bytes: int, channels: int, width: int, dilation: int) -> Taps:
+    """The cut of a window's row that needs the fewest vectors: all its columns in one run, or one run per column."""
+    single = Taps(run_bytes=channels, num_runs=width, run_step=dilation * pixel_bytes)
+    if width == 1 or dilation > 1:
+        return single
+    joint = Taps(run_bytes=(width - 1) * pixel_bytes + channels, num_runs=1, run_step=0)
+    return min(joint, single, key=lambda taps: ceil_div(taps.run_bytes, rows) * taps.num_runs)
+
+
+def packed_weights(weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, cols: int) -> npt.NDArray[np.uint8]:
+    """Weights [FY, FX, C, K] as bytes per tile of output channels: rows of `cols` weights, one per byte of all runs."""
+    height, width, channels, outputs = weights.shape
+    num_tiles = ceil_div(outputs, cols)
+    padded = np.zeros((height, width, max(pixel_bytes, channels), num_tiles * cols), dtype=np.int8)
+    padded[:, :, :channels, :outputs] = weights
+    if taps.num_runs == 1 and width > 1:
+        rows = padded[:, :, :pixel_bytes].reshape(height, width * pixel_bytes, -1)[:, : taps.run_bytes]
+    else:
+        rows = padded[:, :, :channels].reshape(height, width * channels, -1)
+    tiles = rows.reshape(-1, num_tiles, cols).transpose(1, 0, 2)
+    return np.ascontiguousarray(tiles).view(np.uint8)
+
+
+def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = None) -> list[Operation]:
+    """The loops of a convolution: tiles of output channels outside, tiles of outputs inside, so that weights come once.
+
+    Args:
+        target: The array.
+        conv: The convolution.
+        fetch: Loads rows of the input, where that is not there yet.
+    """
+    conv = _flattened(conv)
+    array, taps = target.array, _taps(target, conv)
+    run = taps.run_bytes
+    row_bytes = ceil_div(array.cols * conv.weight_bits, 8)
+    block_bytes = conv.height * taps.num_runs * run * row_bytes
+    sections = _sections(conv.height * taps.num_runs * run, target.staging_bytes // row_bytes, array.rows)
+    num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
+    num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))
+    stays = len(sections) == 1
+
+    def channels(idx: Linear, columns: int, fetched: Fetch | None) -> list[Operation]:
+        parameters = target.parameters_op(conv.parameters, idx)
+        found: list[Operation] = [parameters]
+        place = None
+        if stays:
+            place, ops = target.staged(conv.weights, idx * block_bytes, block_bytes)
+            found += ops
+
+        def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> list[Operation]:
+            sums = target.sums_op(y_count * x_count)
+            ops: list[Operation] = [sums]
+            tile = _Tile(y=y, x=x, y_count=y_count, x_count=x_count, sums=sums.result)
+            for begin, size in sections:
+                weights = place
+                if weights is None:
+                    weights, staged = target.staged(
+                        conv.weights, idx * block_bytes + begin * row_bytes, size * row_bytes
+                    )
+                    ops += staged
+                ops += _section(target, conv, taps, tile, weights.result, begin, size)
+            return ops + target.stores(
+                conv.output, sums.result, parameters.result, y, x, idx * array.cols, y_count=y_count, x_count=x_count,
+                columns=columns,
+            )  # fmt: skip
+
+        if fetched is None:
+            return found + split(
+                conv.output_height, num_y,
+                lambda y, y_count: split(
+                    conv.output_width, num_x, lambda x, x_count: outputs(y * num_y, x * num_x, y_count, x_count)
+                ),
+            )  # fmt: skip
+        for y in range(0, conv.output_height, num_y):
+            y_count = min(num_y, conv.output_height - y)
+            last = (y + y_count - 1) * conv.window.strides[0] - conv.window.pads[0]
+            found += fetched(last + (conv.height - 1) * conv.window.dilations[0] + 1)
+            for x in range(0, conv.output_width, num_x):
+                found += outputs(Linear(y), Linear(x), y_count, min(num_x, conv.output_width - x))
+        return found
+
+    if fetch is None:
+        return split(conv.outputs, array.cols, lambda idx, columns: channels(idx, columns, None))
+    found = channels(Linear(), min(array.cols, conv.outputs), fetch)
+    whole, rest = divmod(conv.outputs, array.cols)
+    if whole > 1:
+        found += loop(whole - 1, lambda idx: channels(idx + 1, array.cols, None))
+    if rest and whole:
+        found += channels(Linear(whole), rest, None)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tile:
+    """A tile of outputs and its sums."""
+
+    y: Linear
+    x: Linear
+    y_count: int
+    x_count: int
+    sums: SSAValue
+
+
+def _flattened(conv: Convolution) -> Convolution:
+    """A convolution that looks at every pixel alone as the matrix product that it is, where rows have no gaps."""
+    is_pixelwise = conv.height == conv.width == 1 and conv.window.strides == (1, 1) and not any(conv.window.pads)
+    formats = [conv.input.format, *(target.format for target in conv.output.targets)]
+    if not is_pixelwise or conv.output_height == 1 or any(format_.has_gaps for format_ in formats):
+        return conv
+    targets = tuple(target.view(target.format.as_row()) for target in conv.output.targets)
+    return replace(
+        conv, input=conv.input.view(conv.input.format.as_row()), output=replace(conv.output, targets=targets),
+        output_height=1, output_width=conv.output_height * conv.output_width,
+    )  # fmt: skip
+
+
+def _taps(target: Target, conv: Convolution) -> Taps:
+    format_ = conv.input.format
+    return taps_of(target.array.rows, format_.pixel_bytes, format_.channels, conv.width, conv.window.dilations[1])
+
+
+def _sections(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int]]:
+    """Rows of weights that stand in the scratchpad at once: first row and number."""
+    size = num_rows if num_rows <= most_rows else most_rows // unit * unit
+    return [(begin, min(size, num_rows - begin)) for begin in range(0, num_rows, size)]
+
+
+def _section(
+    target: Target, conv: Convolution, taps: Taps, tile: _Tile, weights: SSAValue, begin: int, size: int
+) -> list[Operation]:
+    """The products of rows `begin` to `begin + size` of the weights: loops over window rows, runs and vectors."""
+    found: list[Operation] = []
+    whole = conv.height * taps.num_runs * taps.run_bytes
+    if (begin, size) == (0, whole):
+        return loop(
+            conv.height,
+            lambda fy: loop(
+                taps.num_runs,
+                lambda run: split(
+                    taps.run_bytes, target.array.rows,
+                    lambda at, rows: _matmul(target, conv, taps, tile, weights, fy, run, at * target.array.rows, rows, 0),
+                ),
+            ),
+        )  # fmt: skip
+    for fy, run, at, rows in _pieces(taps, begin, size, target.array.rows):
+        found += _matmul(
+            target, conv, taps, tile, weights, Linear(fy), Linear(run), Linear(at), rows, begin
+        )  # fmt: skip
+    return found
+
+
+def _pieces(taps: Taps, begin: int, size: int, most: int) -> Iterator[tuple[int, int, int, int]]:
+    """Window row, run, byte in the run and bytes of all vectors of a section."""
+    at = begin
+    while at < begin + size:
+        rest, place = divmod(at, taps.run_bytes)
+        fy, run = divmod(rest, taps.num_runs)
+        num = min(most, taps.run_bytes - place, begin + size - at)
+        yield fy, run, place, num
+        at += num
+
+
+def _matmul(
+    target: Target, conv: Convolution, taps: Taps, tile: _Tile, weights: SSAValue, fy: Linear, run: Linear, at: Linear,
+    rows: int, first_row: int,
+) -> list[Operation]:  # fmt: skip
+    window, pixel = conv.window, conv.input.format.pixel_bytes
+    row_bytes = ceil_div(target.array.cols * conv.weight_bits, 8)
+    row = fy * (taps.num_runs * taps.run_bytes) + run * taps.run_bytes + at
+    maps = {
+        "y": tile.y * window.strides[0] + fy * window.dilations[0] + -window.pads[0],
+        "x": tile.x * (window.strides[1] * pixel) + run * taps.run_step + at + -window.pads[1] * pixel,
+        "weights_at": (row + -first_row) * row_bytes,
+        "sums_at": 0,
+        "accumulate": row,
+    }
+    sizes = {
+        "rows": rows, "y_count": tile.y_count, "x_count": tile.x_count, "y_step": window.strides[0],
+        "x_step": window.strides[1] * pixel, "weights_pitch": row_bytes, "padding": window.padding,
+        "weight_bits": conv.weight_bits,
+    }  # fmt: skip
+    source = target.buffers.of(conv.input)
+    return [MatMulOp.build(**indexed([source, weights, tile.sums], maps, sizes))]

@@ -1,0 +1,432 @@
+"""A network of `qnn` ops as one program of `tile` kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ...archdsl import CompileError, PeArray
+from ..ir import qnn
+from ..ir.attributes import ints_attr, shape_of
+from ..ir.data import ConstantOp, InputOp
+from ..ir.store import Array, DataStore
+from ..ir.tile import MAIN, SCRATCHPAD, KernelOp
+from .activations import Activation, Buffers, Format, aligned, axes_of, given_format, stored_format
+from .convolution import Convolution, convolution_ops, packed_weights, taps_of
+from .planning import Lifetime, MemoryPlan, plan_memory
+from .target import Output, Target
+from .vectors import Tap, VectorWork, channel_weights, vector_ops
+
+STAGING = "tile.staging"
+VIEWS = (qnn.ReshapeOp,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be chosen about a program.
+
+    Attributes:
+        staging_bytes: Room of the scratchpad for weights and what else is staged.
+        keeps_layers: Whether every op's result is stored in main memory too.
+        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+    """
+
+    staging_bytes: int
+    keeps_layers: bool = False
+    keeps_on_chip: bool = True
+
+
+@dataclass(slots=True)
+class _Value:
+    """A tensor that kernels read or write: results of views are that of their source.
+
+    Attributes:
+        name: Unique.
+        format: How it stands in memory.
+        first, last: First and last kernel that touches it.
+        reads: How many kernels read it.
+        is_input, is_output: Whether the program is given it, or returns it.
+    """
+
+    name: str
+    format: Format
+    first: int
+    last: int
+    reads: int = 0
+    is_input: bool = False
+    is_output: bool = False
+    memory: Activation | None = None
+    local: Activation | None = None
+    fetched_rows: int = 0
+
+
+class NetworkTiler:
+    """Lowers one module.
+
+    Args:
+        module: A module of `qnn` ops, with what runs on the host in front and behind.
+        store: Its arrays.
+        array: The PE array.
+        options: Choices.
+    """
+
+    def __init__(self, module: ModuleOp, store: DataStore, array: PeArray, options: Options) -> None:
+        self.module = module
+        self.store = store
+        self.array = array
+        self.options = options
+        self.kernels = [op for op in module.body.block.ops if op.name.startswith("qnn.") and not isinstance(op, VIEWS)]
+        self.values: dict[SSAValue, _Value] = {}
+        self.target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
+        self._names: dict[str, int] = {}
+        self._lowerings: dict[type[Operation], Callable[[Operation, int], list[Operation]]] = {
+            qnn.Conv2dOp: self._conv,
+            qnn.DepthwiseConv2dOp: self._depthwise,
+            qnn.MatMulOp: self._matmul,
+            qnn.Pool2dOp: self._pool,
+            qnn.AddOp: self._add,
+            qnn.MultiplyOp: self._multiply,
+            qnn.RescaleOp: self._rescale,
+            qnn.LookupOp: self._lookup,
+        }
+
+    def run(self) -> ModuleOp:
+        """The program."""
+        self._collect()
+        plan = self._place()
+        kernels: list[Operation] = []
+        for idx, op in enumerate(self.kernels):
+            lower = self._lowerings.get(type(op))
+            if lower is None:
+                raise CompileError(f"{self._nodes(op)}: {op.name} has no kernel for the PE array")
+            body = lower(op, idx)
+            name = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name)
+            kernels.append(
+                KernelOp(
+                    name, op.name.removeprefix("qnn."), body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op)
+                )
+            )
+        begin = self.array.scratchpad_bytes - self.options.staging_bytes
+        return ModuleOp(
+            [*self.target.buffers.ops, *kernels],
+            attributes={
+                STAGING: ints_attr([begin, self.array.scratchpad_bytes]),
+                "tile.peak": ints_attr([plan.peak_bytes, plan.live_bytes]),
+            },
+        )
+
+    # ---- Values and their places.
+
+    def _collect(self) -> None:
+        """Finds all activations and their lifetimes."""
+        for idx, op in enumerate(self.kernels):
+            for operand in op.operands:
+                if isinstance(_source(operand).owner, ConstantOp):
+                    continue
+                value = self._value(operand, idx)
+                value.last = max(value.last, idx)
+                value.reads += 1
+            self._value(op.results[0], idx)
+        for op in self.module.body.block.ops:
+            if op.name.startswith("qnn."):
+                continue
+            for operand in op.operands:
+                found = self.values.get(_source(operand))
+                if found is not None and not found.is_input:
+                    found.is_output = True
+
+    def _value(self, value: SSAValue, idx: int) -> _Value:
+        source = _source(value)
+        if source not in self.values:
+            is_input = not source.owner.name.startswith("qnn.")  # pyright: ignore
+            form = given_format if is_input else stored_format
+            shape = shape_of(value if is_input else source)
+            self.values[source] = _Value(
+                name=self._unique(_name(source)), format=form(self.array, shape), first=idx, last=idx, is_input=is_input
+            )
+        return self.values[source]
+
+    def _place(self) -> MemoryPlan:
+        unit = max(self.array.bus_bytes, min(self.array.cols, self.array.bus_bytes))
+        for value in self.values.values():
+            if value.is_input or value.is_output or self.options.keeps_layers:
+                self._place_in_memory(value)
+        capacity = self.array.scratchpad_bytes - self.options.staging_bytes
+        wanted = [
+            Lifetime(
+                name=value.name, num_bytes=aligned(value.format.num_bytes, unit), first=value.first, last=value.last,
+                traffic_bytes=value.format.num_bytes * (value.reads + (0 if value.is_input or value.is_output else 1)),
+            )
+            for value in self.values.values() if value.reads
+        ]  # fmt: skip
+        plan = plan_memory(wanted, capacity, unit)
+        for value in self.values.values():
+            if value.name in plan.addresses:
+                value.local = Activation(
+                    name=f"{value.name}.local" if value.memory else value.name,
+                    format=value.format,
+                    space=SCRATCHPAD,
+                    address=plan.addresses[value.name],
+                )
+            elif value.memory is None:
+                self._place_in_memory(value)
+        return plan
+
+    def _place_in_memory(self, value: _Value) -> None:
+        value.memory = Activation(
+            name=value.name, format=value.format, space=MAIN, address=self.target.memory_bytes
+        )  # fmt: skip
+        self.target.memory_bytes += aligned(value.format.num_bytes, self.array.bus_bytes)
+        role = "input" if value.is_input else "output" if value.is_output else "activation"
+        self.target.buffers.of(value.memory, role)
+
+    def _input(self, operand: SSAValue) -> Activation:
+        """Where a kernel finds an operand, in the operand's own shape."""
+        value = self.values[_source(operand)]
+        if value.local is None:
+            raise CompileError(f"{value.name} does not fit the scratchpad")
+        return self._viewed(value.local, operand)
+
+    def _viewed(self, activation: Activation, operand: SSAValue) -> Activation:
+        """An activation in the shape of a value that may be a view of it."""
+        images, height, width, channels = axes_of(shape_of(operand))
+        format_ = activation.format
+        if (images, height, width, channels) == (format_.images, format_.height, format_.width, format_.channels):
+            return activation
+        if format_.has_gaps:
+            raise CompileError(f"{activation.name}: rows have gaps, so that it has no other shape")
+        if channels == format_.channels:
+            pixel = format_.pixel_bytes
+        elif format_.pixel_bytes == format_.channels:
+            pixel = channels
+        else:
+            raise CompileError(f"{activation.name}: pixels have gaps, so that its channels cannot be merged or split")
+        return activation.view(
+            Format(
+                images=images, height=height, width=width, channels=channels, pixel_bytes=pixel, row_bytes=width * pixel
+            )
+        )
+
+    def _output(self, op: Operation, table: SSAValue | None = None) -> Output:
+        value = self.values[op.results[0]]
+        targets = tuple(place for place in (value.local, value.memory) if place is not None)
+        if isinstance(op, qnn.LookupOp):
+            return Output(targets=targets, zero_point=0, low=qnn.LOW, high=qnn.HIGH, table=table)
+        how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+        return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
+
+    def _fetch(self, operand: SSAValue) -> Callable[[int], list[Operation]] | None:
+        """Loads rows of an operand that stands in main memory and is used for the first time."""
+        value = self.values[_source(operand)]
+        if value.memory is None or value.local is None or not value.is_input:
+            return None
+        total = value.format.images * value.format.height
+        if value.fetched_rows >= total:
+            return None
+        memory, local = value.memory, value.local
+
+        def fetch(rows: int) -> list[Operation]:
+            begin, end = value.fetched_rows, min(max(rows, 0), total)
+            if end <= begin:
+                return []
+            value.fetched_rows = end
+            return self.target.copied(memory, local, begin, end - begin)
+
+        return fetch
+
+    def _fetched(self, *operands: SSAValue) -> list[Operation]:
+        """Loads all of some operands that are not there yet."""
+        found: list[Operation] = []
+        for operand in operands:
+            fetch = self._fetch(operand)
+            if fetch is not None:
+                found += fetch(1 << 30)
+        return found
+
+    # ---- Kernels.
+
+    def _constant(self, value: SSAValue) -> Array:
+        owner = value.owner
+        assert isinstance(owner, ConstantOp)
+        return owner.array(self.store)
+
+    def _parameters(self, op: Operation, name: str) -> SSAValue:
+        how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+        bias, multiplier, shift = (self._constant(value) for value in how.operands)
+        return self.target.channel_parameters(name, bias, multiplier, shift)
+
+    def _conv(self, op: Operation, idx: int) -> list[Operation]:
+        conv = cast(qnn.Conv2dOp, op)
+        return self._convolution(op, conv.input, self._constant(conv.weights), qnn.window_of(conv))
+
+    def _matmul(self, op: Operation, idx: int) -> list[Operation]:
+        matmul = cast(qnn.MatMulOp, op)
+        weights = self._constant(matmul.weights)
+        return self._convolution(op, matmul.input, weights[None, None], qnn.Window())
+
+    def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
+        name = self._nodes(op)[0] if self._nodes(op) else op.name
+        source = self._input(operand)
+        format_ = source.format
+        taps = taps_of(self.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1])
+        packed = packed_weights(weights, taps, format_.pixel_bytes, self.array.cols)
+        weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
+        parameters = self._parameters(op, name)
+        output = self._output(op)
+        fetch = self._fetch(operand)
+        found: list[Operation] = []
+        _, height, width, channels = axes_of(shape_of(op.results[0]))
+        for image in range(format_.images):
+            targets = tuple(target.image(image) for target in output.targets)
+            conv = Convolution(
+                input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
+                height=weights.shape[0], width=weights.shape[1], window=window, outputs=channels, output_height=height,
+                output_width=width, weights=weight_buffer, parameters=parameters,
+            )  # fmt: skip
+            first = image * format_.height
+            shifted = (
+                None
+                if fetch is None
+                else (lambda rows, first=first, fetch=fetch: fetch(first + min(rows, format_.height)))
+            )
+            found += convolution_ops(self.target, conv, shifted)
+        return found
+
+    def _depthwise(self, op: Operation, idx: int) -> list[Operation]:
+        conv = cast(qnn.DepthwiseConv2dOp, op)
+        weights = self._constant(conv.weights)
+        height, width, channels = weights.shape
+        window = qnn.window_of(conv)
+        taps = tuple(
+            Tap(y=y * window.dilations[0], x=x * window.dilations[1], weights_at=(y * width + x) * self.array.cols)
+            for y in range(height)
+            for x in range(width)
+        )
+        return self._vectors(op, [conv.input], taps, window, weights=weights.reshape(-1, channels))
+
+    def _pool(self, op: Operation, idx: int) -> list[Operation]:
+        pool = cast(qnn.Pool2dOp, op)
+        window = qnn.window_of(pool)
+        height, width = pool.kernel.get_values()
+        taps = tuple(
+            Tap(y=y * window.dilations[0], x=x * window.dilations[1]) for y in range(height) for x in range(width)
+        )
+        return self._vectors(op, [pool.input], taps, window, operation=pool.operation.data)
+
+    def _add(self, op: Operation, idx: int) -> list[Operation]:
+        add = cast(qnn.AddOp, op)
+        taps = tuple(Tap(source=at, scalar=int(factor)) for at, factor in enumerate(add.factors.get_values()))
+        return self._vectors(op, [add.first, add.second], taps, qnn.Window())
+
+    def _multiply(self, op: Operation, idx: int) -> list[Operation]:
+        multiply = cast(qnn.MultiplyOp, op)
+        first, second = multiply.zero_points.get_values()
+        taps = [Tap(source=0, times=1)]
+        taps += [Tap(source=0, scalar=-second)] * bool(second) + [Tap(source=1, scalar=-first)] * bool(first)
+        return self._vectors(op, [multiply.first, multiply.second], tuple(taps), qnn.Window(), added=first * second)
+
+    def _rescale(self, op: Operation, idx: int) -> list[Operation]:
+        rescale = cast(qnn.RescaleOp, op)
+        return self._vectors(
+            op, [rescale.input], (Tap(weights_at=0),), qnn.Window(), weights=self._constant(rescale.weights)[None]
+        )
+
+    def _lookup(self, op: Operation, idx: int) -> list[Operation]:
+        lookup = cast(qnn.LookupOp, op)
+        table = self.target.constant(
+            f"{self._nodes(op)[0]}.table", self._constant(lookup.table).view(np.uint8), "parameter"
+        )
+        return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
+
+    def _vectors(
+        self, op: Operation, operands: Sequence[SSAValue], taps: tuple[Tap, ...], window: qnn.Window, *,
+        weights: Array | None = None, operation: str = "add", table: SSAValue | None = None, added: int = 0,
+    ) -> list[Operation]:  # fmt: skip
+        name = self._nodes(op)[0] if self._nodes(op) else op.name
+        inputs = [self._input(operand) for operand in operands]
+        output = self._output(op, table)
+        images, height, width, channels = axes_of(shape_of(op.results[0]))
+        cols = self.array.cols
+        packed = None
+        if weights is not None:
+            packed = self.target.constant(f"{name}.weights", channel_weights(weights, cols), "weight")
+        if isinstance(op, qnn.LookupOp):
+            ones, zeros = np.ones(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
+            parameters = self.target.channel_parameters(name, zeros, ones, zeros)
+        else:
+            how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+            bias, multiplier, shift = (self._constant(value) for value in how.operands)
+            parameters = self.target.channel_parameters(name, bias.astype(np.int64) + added, multiplier, shift)
+        found = self._fetched(*operands)
+        is_elementwise = not isinstance(op, qnn.DepthwiseConv2dOp | qnn.Pool2dOp)
+        if is_elementwise and not any(place.format.has_gaps for place in (*inputs, *output.targets)):
+            inputs = [place.view(place.format.as_row()) for place in inputs]
+            output = Output(
+                targets=tuple(place.view(place.format.as_row()) for place in output.targets),
+                zero_point=output.zero_point, low=output.low, high=output.high, table=output.table,
+            )  # fmt: skip
+            images, height, width = 1, 1, images * height * width
+        for image in range(images):
+            targets = tuple(target.image(image) for target in output.targets)
+            work = VectorWork(
+                inputs=tuple(place.image(image) for place in inputs),
+                output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
+                taps=taps, operation=operation, window=window, channels=channels, output_height=height,
+                output_width=width, weights=packed,
+                weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
+            )  # fmt: skip
+            found += vector_ops(self.target, work)
+        return found
+
+    # ---- Names.
+
+    def _nodes(self, op: Operation) -> list[str]:
+        nodes = op.attributes.get("nodes")
+        return [] if nodes is None else [node.data for node in nodes]  # pyright: ignore
+
+    def _unique(self, name: str) -> str:
+        self._names[name] = self._names.get(name, 0) + 1
+        return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """What a value is a view of."""
+    while isinstance(value.owner, VIEWS):
+        value = value.owner.input
+    return value
+
+
+def _name(value: SSAValue) -> str:
+    owner = value.owner
+    if isinstance(owner, InputOp):
+        return owner.input_name.data
+    nodes = owner.attributes.get("nodes")  # pyright: ignore
+    return nodes.data[-1].data if nodes is not None and nodes.data else owner.name  # pyright: ignore
+
+
+def _dims(op: Operation) -> Mapping[str, int]:
+    if isinstance(op, qnn.MatMulOp):
+        shape, weights = shape_of(op.input), shape_of(op.weights)
+        return {"M": int(np.prod(shape[:-1])), "N": weights[-1], "K": shape[-1]}
+    images, height, width, channels = axes_of(shape_of(op.results[0]))
+    dims = {"B": images, "K": channels, "OY": height, "OX": width}
+    if isinstance(op, qnn.Conv2dOp):
+        kernel = shape_of(op.weights)
+        return dims | {"C": kernel[2], "FY": kernel[0], "FX": kernel[1]}
+    return dims
+
+
+def _macs(op: Operation) -> int:
+    outputs = int(np.prod(shape_of(op.results[0])))
+    if isinstance(op, qnn.Conv2dOp):
+        return outputs * int(np.prod(shape_of(op.weights)[:3]))
+    if isinstance(op, qnn.DepthwiseConv2dOp):
+        return outputs * int(np.prod(shape_of(op.weights)[:2]))
+    if isinstance(op, qnn.MatMulOp):
+        return outputs * shape_of(op.input)[-1]
+    return 0
