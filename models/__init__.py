@@ -35,6 +35,7 @@ from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
 from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
 from .pe_array.functional import FunctionalSimulator
+from .pe_array.numerics import requantised
 from .pe_array.replay import Replay, replay, with_issue_cycles
 from .pricing import Priced, Prices, price, stack_prices
 
@@ -89,6 +90,7 @@ __all__ = [
     "price",
     "prices_of",
     "replay",
+    "requantised",
     "resolve",
     "returned_sums",
     "sliding_axes",

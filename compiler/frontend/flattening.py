@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from .control_flow import CONTROL_FLOW, enter_control_flow
 from .dims import InputShapes, graph_inputs, is_tensor, resolve_inputs
 from .faults import workload_fault
-from .graph import Graph, Node, Value
-from .inference import RANDOM_OPS, InferenceFailure, fold, infer_outputs, tensor_array
+from .graph import Array, Graph, Node, Value
+from .inference import RANDOM_OPS, InferenceFailure, fold, infer_outputs, stored_array, tensor_array
 from .ordering import node_label, order_nodes
 from .scope import Scope, attributes_of, make_value
 
@@ -28,7 +28,12 @@ FunctionKey = tuple[str, str, str]
 
 
 def flatten(
-    model: ModelProto, file: str, shapes: Mapping[str, int] | None = None, folder: str | os.PathLike[str] | None = None
+    model: ModelProto,
+    file: str,
+    shapes: Mapping[str, int] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    keeps_weights: bool = False,
 ) -> Graph:
     """Flatten a model and infer every shape that does not depend on data.
 
@@ -37,12 +42,14 @@ def flatten(
         file: Its name for messages.
         shapes: Sizes of open dims.
         folder: Where tensors stored outside the file are looked for.
+        keeps_weights: Whether values hold the elements of weights of any size.
 
     Raises:
         WorkloadError: Open dims without a size, or nodes that contradict each other.
     """
     inputs = resolve_inputs(model, shapes or {}, file)
-    flattener = Flattener(model=model, file=file, sizes=inputs.sizes, folder=None if folder is None else Path(folder))
+    place = None if folder is None else Path(folder)
+    flattener = Flattener(model=model, file=file, sizes=inputs.sizes, folder=place, keeps_weights=keeps_weights)
     return flattener.run(inputs)
 
 
@@ -55,6 +62,7 @@ class Flattener:
         file: Its name for messages.
         sizes: Sizes of named dims.
         folder: Where tensors stored outside the file are looked for.
+        keeps_weights: Whether values hold the elements of weights of any size.
         nodes: Nodes so far.
         boundary: Values that leave a loop's body.
         notices: Choices made so far.
@@ -64,6 +72,7 @@ class Flattener:
     file: str
     sizes: Mapping[str, int]
     folder: Path | None
+    keeps_weights: bool = False
     nodes: list[Node] = field(default_factory=list[Node])
     boundary: list[Value] = field(default_factory=list[Value])
     notices: list[str] = field(default_factory=list[str])
@@ -103,6 +112,7 @@ class Flattener:
                 sizes=self.sizes,
                 is_constant=True,
                 data=tensor_array(tensor, self.folder),
+                stored=stored_array(tensor, self.folder) if self.keeps_weights else None,
             )
         for sparse in graph.sparse_initializer:
             stored = (sparse.values.data_type, tuple(sparse.dims))
@@ -118,6 +128,7 @@ class Flattener:
             file=self.file,
             sizes=self.sizes,
             folder=self.folder,
+            keeps_weights=self.keeps_weights,
             _functions=self._functions,
             _calls=self._calls,
             _taken=self._taken,
@@ -175,6 +186,7 @@ class Flattener:
                 sizes=self.sizes,
                 is_constant=is_constant or data is not None,
                 data=data,
+                stored=self._stored_constant(proto) if self.keeps_weights else None,
             )
             if value.shape is not None and any(size is not None and size < 0 for size in value.shape):
                 message = f"output {value} has a negative size: the input is too small; check the export and --shape"
@@ -182,6 +194,11 @@ class Flattener:
             outputs.append(value if output else None)
             scope.values[output] = value
         self.add_node(proto, inputs, outputs, scope, name)
+
+    def _stored_constant(self, proto: NodeProto) -> Array | None:
+        """Elements of a `Constant` node that holds a tensor."""
+        tensors = [a.t for a in proto.attribute if proto.op_type == "Constant" and a.name == "value"]
+        return stored_array(tensors[0], self.folder) if tensors else None
 
     def add_node(
         self,

@@ -31,6 +31,7 @@ class Value:
         shape: Size of every axis, None where it depends on data; None as a whole when the rank does.
         is_constant: Whether it depends on no input of the network, as weights do.
         data: The elements, for small constants.
+        stored: The elements of a weight of any size, where the walk was asked to keep them.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Value:
     shape: tuple[int | None, ...] | None
     is_constant: bool = False
     data: Array | None = None
+    stored: Array | None = None
 
     @property
     def is_known(self) -> bool:

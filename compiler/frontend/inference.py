@@ -121,10 +121,20 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> Array | None:
         tensor: From the model.
         folder: Where files with tensors are looked for; None for nowhere.
     """
+    return stored_array(tensor, folder) if is_small(tuple(tensor.dims)) else None
+
+
+def stored_array(tensor: TensorProto, folder: Path | None) -> Array | None:
+    """Elements of a stored tensor of any size; None for text or one whose file is missing.
+
+    Args:
+        tensor: From the model.
+        folder: Where files with tensors are looked for; None for nowhere.
+    """
     from onnx import TensorProto, checker, numpy_helper
     from onnx.external_data_helper import load_external_data_for_tensor
 
-    if not is_small(tuple(tensor.dims)) or tensor.data_type == TensorProto.STRING:
+    if tensor.data_type == TensorProto.STRING:
         return None
     if tensor.data_location == TensorProto.EXTERNAL:
         if folder is None:

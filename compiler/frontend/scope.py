@@ -90,6 +90,7 @@ def make_value(
     sizes: Mapping[str, int],
     is_constant: bool = False,
     data: Array | None = None,
+    stored: Array | None = None,
 ) -> Value:
     """A value from what inference found, filled up with what the file states.
 
@@ -100,6 +101,7 @@ def make_value(
         sizes: Sizes of named dims, for the stated type.
         is_constant: Whether it depends on no network input.
         data: Its elements, when known.
+        stored: Its elements whatever their number, when they are to be kept.
     """
     element_type, shape = inferred
     if data is not None:
@@ -109,8 +111,9 @@ def make_value(
         shape = merge_shapes(shape, declared_shape(stated, sizes))
     datatype = datatype_of(element_type) if element_type else UNKNOWN
     return Value(
-        name=name, element_type=element_type, datatype=datatype, shape=shape, is_constant=is_constant, data=data
-    )
+        name=name, element_type=element_type, datatype=datatype, shape=shape, is_constant=is_constant, data=data,
+        stored=stored,
+    )  # fmt: skip
 
 
 def merge_shapes(inferred: Shape | None, stated: Shape | None) -> Shape | None:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -32,7 +33,7 @@ Integers: TypeAlias = DenseArrayBase[IntegerType]
 Float: TypeAlias = FloatAttr[AnyFloat]
 
 _ELEMENTS: dict[str, Attribute] = {
-    "bool": i1, "float16": f16, "float32": f32, "float64": f64,
+    "bool": i1, "bfloat16": bf16, "float16": f16, "float32": f32, "float64": f64,
     **{f"int{bits}": IntegerType(bits) for bits in (4, 8, 16, 32, 64)},
 }  # fmt: skip
 # MLIR has signless integers for what is signed here, and `ui` for the others.
@@ -58,6 +59,43 @@ def names_attr(names: Iterable[str]) -> ArrayAttr[StringAttr]:
     return ArrayAttr([StringAttr(name) for name in names])
 
 
+def attribute_of(value: object) -> Attribute:
+    """A plain value of an ONNX attribute as an attribute; `plain_value` turns it back.
+
+    Raises:
+        CompileError: It is of no kind that attributes have here.
+    """
+    match value:
+        case bool() | int():
+            return int_attr(value)
+        case float():
+            return float_attr(value)
+        case str():
+            return StringAttr(value)
+        case tuple():
+            elements = cast("tuple[object, ...]", value)
+            if all(isinstance(element, int) for element in elements):
+                return ints_attr(cast("tuple[int, ...]", elements))
+            return ArrayAttr([attribute_of(element) for element in elements])
+        case _:
+            raise CompileError(f"an attribute holds {type(value).__name__}; it must be numbers or text")
+
+
+def plain_value(attribute: Attribute) -> Any:
+    """What an attribute holds, as Python has it."""
+    match attribute:
+        case IntegerAttr() | FloatAttr():
+            return cast(Any, attribute).value.data
+        case StringAttr():
+            return attribute.data
+        case DenseArrayBase():
+            return tuple(int(value) for value in cast(Integers, attribute).get_values())
+        case ArrayAttr():
+            return tuple(plain_value(element) for element in attribute)
+        case _:
+            raise CompileError(f"attribute {attribute} holds neither numbers nor text")
+
+
 def element_type(dtype: np.dtype[Any] | str) -> Attribute:
     """The element type that stands for a NumPy type.
 
@@ -75,10 +113,11 @@ def element_type(dtype: np.dtype[Any] | str) -> Attribute:
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The NumPy type that an element type stands for; int8 for int4, whose elements are kept one in a byte."""
     if isinstance(element, IntegerType):
-        bits = int(element.width.data)
+        integer = cast("IntegerType[int, Signedness]", element)
+        bits = integer.width.data
         if bits == 1:
             return np.dtype(bool)
-        kind = "uint" if element.signedness.data == Signedness.UNSIGNED else "int"
+        kind = "uint" if integer.signedness.data == Signedness.UNSIGNED else "int"
         return np.dtype(f"{kind}{max(8, bits)}")
     for name, known in _ELEMENTS.items():
         if known == element:
@@ -102,5 +141,4 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
 
 
 def _tensor(value: SSAValue) -> Tensor:
-    assert isinstance(value.type, TensorType)
-    return cast(Tensor, value.type)
+    return cast(Tensor, value.type)  # verifiers see to it that every value is a tensor

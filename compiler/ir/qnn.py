@@ -312,7 +312,7 @@ class MatMulOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        found, weights, result = (shape_of(value) for value in (self.input, self.weights, self.result))
+        found, weights, result = (list(shape_of(value)) for value in (self.input, self.weights, self.result))
         _require(self, len(found) >= 2 and len(weights) in (2, len(found)), "input must be [..., M, K], weights [K, N]")
         _require(
             self,
@@ -324,7 +324,8 @@ class MatMulOp(IRDLOperation):
             weights[len(weights) - 2] == found[-1],
             f"weights have {weights[len(weights) - 2]} rows for {found[-1]} input channels",
         )
-        _require(self, result == (*found[:-1], weights[-1]), f"the result must be {[*found[:-1], weights[-1]]}")
+        expected = [*found[:-1], weights[-1]]
+        _require(self, result == expected, f"the result must be {expected}")
         _verify_requantisation(self)
 
 

@@ -1,0 +1,1 @@
+"""Reference interpreters: what a module of each level computes, with NumPy."""
