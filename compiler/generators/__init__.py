@@ -12,6 +12,6 @@ __all__ = [
     "quantised_autoencoder",
     "quantised_dscnn",
     "quantised_mobilenet",
-    "quantised_resnet50",
     "quantised_resnet8",
+    "quantised_resnet50",
 ]

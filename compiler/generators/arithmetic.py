@@ -15,9 +15,9 @@ Pads: TypeAlias = tuple[int, int, int, int]
 
 def _windows(array: Floats, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Floats:
     """All windows of [N, C, H, W], as a view [N, C, OY, OX, FY, FX]."""
-    extent = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True)]
-    views = np.lib.stride_tricks.sliding_window_view(array, extent, axis=(2, 3))  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType] its stubs want tuples
-    return views[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]  # pyright: ignore[reportUnknownVariableType] as above
+    height, width = (dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True))
+    views = np.lib.stride_tricks.sliding_window_view(array, (height, width), axis=(2, 3))
+    return views[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
 
 
 def _padded(array: Floats, pads: Pads, value: float) -> Floats:

@@ -23,7 +23,7 @@ def same_pads(size: Sequence[int], kernel: Sequence[int], stride: int) -> Pads:
 
 def relu(builder: GraphBuilder, tensor: FloatTensor) -> FloatTensor:
     """Negative values become 0."""
-    return builder.apply("Relu", [tensor], lambda array: np.maximum(array, np.float32(0)))
+    return builder.apply("Relu", [tensor], partial(np.maximum, np.float32(0)))
 
 
 def conv(
@@ -121,9 +121,12 @@ def average_all(builder: GraphBuilder, tensor: QuantisedTensor, *, is_global: bo
     """The mean of every channel in the input's scale: `AveragePool` over everything, or `GlobalAveragePool`."""
     kernel = tensor.shape[2:]
     mean = partial(average_pool2d, kernel=kernel, strides=kernel)
-    attributes = {} if is_global else {"kernel_shape": kernel, "strides": kernel}
-    op_type = "GlobalAveragePool" if is_global else "AveragePool"
-    return builder.quantise(builder.apply(op_type, [builder.dequantise(tensor)], mean, **attributes), tensor.scale)
+    inputs = [builder.dequantise(tensor)]
+    if is_global:
+        result = builder.apply("GlobalAveragePool", inputs, mean)
+    else:
+        result = builder.apply("AveragePool", inputs, mean, kernel_shape=kernel, strides=kernel)
+    return builder.quantise(result, tensor.scale)
 
 
 def flatten(builder: GraphBuilder, tensor: QuantisedTensor) -> QuantisedTensor:

@@ -15,8 +15,14 @@ ActivationType: TypeAlias = Literal["int8", "uint8"]
 Samples: TypeAlias = tuple[Floats, ...]
 """What a tensor holds for each of the calibration inputs."""
 
-LEAST_SPREAD = 0.3
-"""Of a channel, as a share of its mean. Less would make a step of an input many steps of the output."""
+MEAN_IN_SPREAD = 0.3
+"""Share of a channel's mean that counts as its spread; without it a nearly constant channel would be all noise."""
+OFFSET_MEAN, OFFSET_SPREAD, GAIN_SPREAD = 1.0, 0.7, 0.3
+"""Of the channels' means and, as a logarithm, of their spreads after normalisation.
+
+Means above 0 keep most of a channel in the linear part of its ReLU. With means around 0 a difference of one step grows
+from layer to layer, so that outputs of deep networks would say more about rounding than about the input.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +114,13 @@ def draw_weights(
     results = [product(array, integers.astype(np.float32)) for array in inputs]
     by_channel = channels_first(results, output_axis)
     means = by_channel.mean(axis=1, dtype=np.float64)
-    spreads = np.hypot(by_channel.std(axis=1, dtype=np.float64), LEAST_SPREAD * means)
+    spreads = np.hypot(by_channel.std(axis=1, dtype=np.float64), MEAN_IN_SPREAD * means)
     if not is_normalised:
-        spreads = np.full_like(means, by_channel.std(dtype=np.float64))
+        spreads = np.full_like(means, np.sqrt(np.square(by_channel, dtype=np.float64).mean()))
         means = np.zeros_like(means)
     spreads = np.where(spreads > 0, spreads, 1.0) if is_per_channel else np.asarray(spreads.mean() or 1.0)
-    gains = np.exp(0.3 * rng.standard_normal(spreads.shape))
-    offsets = 0.4 * rng.standard_normal(len(means))
+    gains = np.exp(GAIN_SPREAD * rng.standard_normal(spreads.shape))
+    offsets = OFFSET_MEAN * is_normalised + OFFSET_SPREAD * rng.standard_normal(len(means))
     scales = np.asarray(gains / spreads, np.float32)
     bias = None
     if has_bias:
