@@ -1,0 +1,17 @@
+"""Quantised ONNX networks as functions of a seed, for tests and measurements that need no data."""
+
+from .networks import (
+    quantised_autoencoder,
+    quantised_dscnn,
+    quantised_mobilenet,
+    quantised_resnet8,
+    quantised_resnet50,
+)
+
+__all__ = [
+    "quantised_autoencoder",
+    "quantised_dscnn",
+    "quantised_mobilenet",
+    "quantised_resnet8",
+    "quantised_resnet50",
+]
