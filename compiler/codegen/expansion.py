@@ -1,4 +1,4 @@
-"""Unrolls a `tile` module into steps: finds places for what lives for a while, and what every step must wait for."""
+"""Unrolls a `tile` program into steps: finds places for what lives for a while, and what every step must wait for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
@@ -15,9 +15,6 @@ from ..ir import tile
 from .places import RollingAllocator
 from .shadows import Range, Shadow
 from .steps import Config, Load, Step, Store, Walk
-
-STAGING = "tile.staging"
-"""Module attribute: first byte of the scratchpad that is free for places, and first byte behind."""
 
 
 @dataclass(slots=True)
@@ -30,22 +27,20 @@ class _Plan:
     dies: tuple[SSAValue, ...]
 
 
-def expand(module: ModuleOp, array: PeArray) -> list[Step]:
-    """The steps of a program, in the module's order.
+def expand(program: tile.ProgramOp, array: PeArray) -> list[Step]:
+    """The steps of a program, in its order.
 
     Raises:
         CompileError: What lives at the same time does not fit.
     """
-    return _Expansion(module, array).run()
+    return _Expansion(program, array).run()
 
 
 class _Expansion:
-    def __init__(self, module: ModuleOp, array: PeArray) -> None:
-        self.module = module
+    def __init__(self, program: tile.ProgramOp, array: PeArray) -> None:
+        self.program = program
         self.array = array
-        staging = module.attributes[STAGING]
-        assert isinstance(staging, DenseArrayBase)
-        begin, end = (int(value) for value in staging.get_values())
+        begin, end = program.staging.get_values()
         self.granule = min(array.cols, array.bus_bytes)
         self.unit = max(array.bus_bytes, self.granule)
         self.places = RollingAllocator(begin, end, granule=self.unit)
@@ -78,7 +73,7 @@ class _Expansion:
         }
 
     def run(self) -> list[Step]:
-        for op in self.module.body.block.ops:
+        for op in self.program.body.block.ops:
             if isinstance(op, tile.BufferOp):
                 self.at[op.result] = int(op.address.value.data)
             elif isinstance(op, tile.KernelOp):
@@ -90,7 +85,7 @@ class _Expansion:
     def _memory_bytes(self) -> int:
         ends = [
             int(op.address.value.data) + tile.size_of(op.result)[0] * tile.pitch_of(op.result)
-            for op in self.module.body.block.ops
+            for op in self.program.body.block.ops
             if isinstance(op, tile.BufferOp) and tile.space_of(op.result) == tile.MAIN
         ]
         return max(ends, default=0)

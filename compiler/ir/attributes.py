@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -39,8 +40,9 @@ _ELEMENTS: dict[str, Attribute] = {
 # MLIR has signless integers for what is signed here, and `ui` for the others.
 
 
+@cache
 def int_attr(value: int) -> Integer:
-    """A 64-bit integer."""
+    """A 64-bit integer; attributes never change, so that equal ones are one."""
     return IntegerAttr(int(value), i64)
 
 

@@ -1,7 +1,7 @@
 """Dialect `tile`: loops over tiles, memory spaces, asynchronous copies and intrinsics of the target's shape. Level 3 of the IR.
 
-A module is one program: buffers at fixed places, then one `tile.kernel` per op of the network. Inside a kernel all sizes
-are those of the target: a `tile.matmul` streams vectors through one tile of weights of `rows` x `cols` PEs, a
+A `tile.program` stands among what runs on the host and holds buffers at fixed places, then one `tile.kernel` per op of the
+network. Inside a kernel all sizes are those of the target: a `tile.matmul` streams vectors through one tile of weights of `rows` x `cols` PEs, a
 `tile.vector` walks over vectors of `cols` lanes. Ops take effect in program order; when copies really happen is for the
 next level to decide, as far as nobody can tell the difference. Places on chip that live for a while only (`tile.stage`,
 `tile.sums`, `tile.parameters`) have no address yet.
@@ -12,7 +12,7 @@ What depends on loops is an affine map over the op's `indices`, one result each,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -38,11 +38,12 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Integer, int_attr, names_attr
+from .attributes import Integer, Integers, Tensor, int_attr, names_attr
 
 Buffer = MemRefType[Attribute]
 MAIN, SCRATCHPAD, ACCUMULATORS, PARAMETERS, TABLES = "main", "scratchpad", "accumulators", "parameters", "tables"
@@ -116,7 +117,7 @@ def pitch_of(value: SSAValue) -> int:
 
 def _buffer(value: SSAValue) -> Buffer:
     assert isinstance(value.type, MemRefType)
-    return value.type
+    return cast(Buffer, value.type)
 
 
 def _require(op: Operation, holds: bool, message: str) -> None:
@@ -125,11 +126,48 @@ def _require(op: Operation, holds: bool, message: str) -> None:
 
 
 @irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """What runs on the accelerator between two visits to the host: tensors in, tensors out.
+
+    Attributes:
+        program_name: Unique in the module.
+        input_names, output_names: Buffers of the operands and of the results.
+        input_strides, output_strides: Per tensor the bytes from one element to the next along each axis.
+        staging: First byte of the scratchpad for places, and first byte behind.
+        live_bytes: The most bytes of activations that are in the scratchpad at the same time.
+    """
+
+    name = "tile.program"
+    inputs = var_operand_def(Tensor)
+    program_name = attr_def(StringAttr)
+    input_names = attr_def(ArrayAttr[StringAttr])
+    output_names = attr_def(ArrayAttr[StringAttr])
+    input_strides = attr_def(ArrayAttr[Integers])
+    output_strides = attr_def(ArrayAttr[Integers])
+    staging = attr_def(Integers)
+    live_bytes = attr_def(Integer)
+    outputs = var_result_def(Tensor)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def verify_(self) -> None:
+        for what, names, strides, values in (
+            ("inputs", self.input_names, self.input_strides, self.inputs),
+            ("outputs", self.output_names, self.output_strides, self.outputs),
+        ):
+            _require(
+                self, len(names) == len(strides) == len(values), f"{what}, their names and strides differ in number"
+            )
+        staging = tuple(self.staging.get_values())
+        _require(self, len(staging) == 2 and 0 <= staging[0] <= staging[1], f"staging is {staging}")
+
+
+@irdl_op_definition
 class BufferOp(IRDLOperation):
     """Rows of bytes at a fixed place.
 
     Attributes:
-        buffer_name: Unique in the module.
+        buffer_name: Unique in the program.
         address: Its first byte.
         role: `input`, `output`, `weight`, `parameter`, or `activation`.
         sha256: Of what stands there before the program, for constants.
@@ -461,7 +499,7 @@ class StoreOp(IRDLOperation):
 TileDialect = Dialect(
     "tile",
     [
-        BufferOp, KernelOp, ForOp, PlaceOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,
+        ProgramOp, BufferOp, KernelOp, ForOp, PlaceOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,
     ],
     [],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A network of `qnn` ops as one program of `tile` kernels."""
+"""`qnn` ops that run without the host in between, as one program of `tile` kernels."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...archdsl import CompileError, PeArray
 from ..ir import qnn
-from ..ir.attributes import ints_attr, shape_of
+from ..ir.attributes import int_attr, ints_attr, names_attr, shape_of
 from ..ir.data import ConstantOp, InputOp
 from ..ir.store import Array, DataStore
-from ..ir.tile import MAIN, SCRATCHPAD, KernelOp
+from ..ir.tile import MAIN, SCRATCHPAD, KernelOp, ProgramOp
 from .activations import Activation, Buffers, Format, aligned, axes_of, given_format, stored_format
-from .convolution import Convolution, convolution_ops, packed_weights, taps_of
+from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .partition import VIEWS, Part, source_of
 from .planning import Lifetime, MemoryPlan, plan_memory
 from .target import Output, Target
-from .vectors import Tap, VectorWork, channel_weights, vector_ops
-
-STAGING = "tile.staging"
-VIEWS = (qnn.ReshapeOp,)
+from .vectors import Operation2d, Tap, VectorWork, channel_weights, vector_ops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,21 +64,21 @@ class _Value:
 
 
 class NetworkTiler:
-    """Lowers one module.
+    """Lowers one program.
 
     Args:
-        module: A module of `qnn` ops, with what runs on the host in front and behind.
-        store: Its arrays.
+        part: Its ops, and what goes in and out.
+        store: Arrays of its constants.
         array: The PE array.
         options: Choices.
     """
 
-    def __init__(self, module: ModuleOp, store: DataStore, array: PeArray, options: Options) -> None:
-        self.module = module
+    def __init__(self, part: Part, store: DataStore, array: PeArray, options: Options) -> None:
+        self.part = part
         self.store = store
         self.array = array
         self.options = options
-        self.kernels = [op for op in module.body.block.ops if op.name.startswith("qnn.") and not isinstance(op, VIEWS)]
+        self.kernels = [op for op in part.ops if not isinstance(op, VIEWS)]
         self.values: dict[SSAValue, _Value] = {}
         self.target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
         self._names: dict[str, int] = {}
@@ -95,8 +93,12 @@ class NetworkTiler:
             qnn.LookupOp: self._lookup,
         }
 
-    def run(self) -> ModuleOp:
-        """The program."""
+    def run(self, name: str) -> ProgramOp:
+        """The program, with the part's inputs as operands.
+
+        Args:
+            name: Of the program.
+        """
         self._collect()
         plan = self._place()
         kernels: list[Operation] = []
@@ -105,20 +107,35 @@ class NetworkTiler:
             if lower is None:
                 raise CompileError(f"{self._nodes(op)}: {op.name} has no kernel for the PE array")
             body = lower(op, idx)
-            name = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name)
-            kernels.append(
-                KernelOp(
-                    name, op.name.removeprefix("qnn."), body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op)
-                )
-            )
+            kernel = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name)
+            kind = op.name.removeprefix("qnn.")
+            kernels.append(KernelOp(kernel, kind, body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op)))
         begin = self.array.scratchpad_bytes - self.options.staging_bytes
-        return ModuleOp(
-            [*self.target.buffers.ops, *kernels],
-            attributes={
-                STAGING: ints_attr([begin, self.array.scratchpad_bytes]),
-                "tile.peak": ints_attr([plan.peak_bytes, plan.live_bytes]),
-            },
-        )
+        ends = {"input": self.part.inputs, "output": self.part.outputs}
+        attributes: dict[str, Attribute] = {
+            "program_name": StringAttr(name),
+            "staging": ints_attr([begin, self.array.scratchpad_bytes]),
+            "live_bytes": int_attr(plan.live_bytes),
+        }
+        for what, values in ends.items():
+            found = [self.values[source_of(value)] for value in values]
+            attributes[f"{what}_names"] = names_attr(value.name for value in found)
+            attributes[f"{what}_strides"] = ArrayAttr(
+                [ints_attr(self._strides(value, shape_of(tensor))) for value, tensor in zip(found, values, strict=True)]
+            )
+        return ProgramOp(
+            operands=[list(self.part.inputs)], attributes=attributes, result_types=[[value.type for value in self.part.outputs]],
+            regions=[Region(Block([*self.target.buffers.ops, *kernels]))],
+        )  # fmt: skip
+
+    def _strides(self, value: _Value, shape: Sequence[int]) -> list[int]:
+        """Bytes along each axis of a tensor that stands in main memory."""
+        assert value.memory is not None
+        format_ = self._viewed(value.memory, shape).format
+        if len(shape) == 4:
+            return list(format_.strides)
+        outer = [int(np.prod(shape[axis:-1], dtype=np.int64)) for axis in range(1, len(shape))]
+        return [*(num * format_.pixel_bytes for num in outer), 1]
 
     # ---- Values and their places.
 
@@ -126,24 +143,19 @@ class NetworkTiler:
         """Finds all activations and their lifetimes."""
         for idx, op in enumerate(self.kernels):
             for operand in op.operands:
-                if isinstance(_source(operand).owner, ConstantOp):
+                if isinstance(source_of(operand).owner, ConstantOp):
                     continue
                 value = self._value(operand, idx)
                 value.last = max(value.last, idx)
                 value.reads += 1
             self._value(op.results[0], idx)
-        for op in self.module.body.block.ops:
-            if op.name.startswith("qnn."):
-                continue
-            for operand in op.operands:
-                found = self.values.get(_source(operand))
-                if found is not None and not found.is_input:
-                    found.is_output = True
+        for value in self.part.outputs:
+            self.values[source_of(value)].is_output = True
 
     def _value(self, value: SSAValue, idx: int) -> _Value:
-        source = _source(value)
+        source = source_of(value)
         if source not in self.values:
-            is_input = not source.owner.name.startswith("qnn.")  # pyright: ignore
+            is_input = source in self.part.inputs
             form = given_format if is_input else stored_format
             shape = shape_of(value if is_input else source)
             self.values[source] = _Value(
@@ -187,14 +199,14 @@ class NetworkTiler:
 
     def _input(self, operand: SSAValue) -> Activation:
         """Where a kernel finds an operand, in the operand's own shape."""
-        value = self.values[_source(operand)]
+        value = self.values[source_of(operand)]
         if value.local is None:
             raise CompileError(f"{value.name} does not fit the scratchpad")
-        return self._viewed(value.local, operand)
+        return self._viewed(value.local, shape_of(operand))
 
-    def _viewed(self, activation: Activation, operand: SSAValue) -> Activation:
-        """An activation in the shape of a value that may be a view of it."""
-        images, height, width, channels = axes_of(shape_of(operand))
+    def _viewed(self, activation: Activation, shape: Sequence[int]) -> Activation:
+        """An activation under another shape: that of a view of it."""
+        images, height, width, channels = axes_of(shape)
         format_ = activation.format
         if (images, height, width, channels) == (format_.images, format_.height, format_.width, format_.channels):
             return activation
@@ -220,9 +232,9 @@ class NetworkTiler:
         how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
         return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
 
-    def _fetch(self, operand: SSAValue) -> Callable[[int], list[Operation]] | None:
+    def _fetch(self, operand: SSAValue) -> Fetch | None:
         """Loads rows of an operand that stands in main memory and is used for the first time."""
-        value = self.values[_source(operand)]
+        value = self.values[source_of(operand)]
         if value.memory is None or value.local is None or not value.is_input:
             return None
         total = value.format.images * value.format.height
@@ -289,12 +301,7 @@ class NetworkTiler:
                 output_width=width, weights=weight_buffer, parameters=parameters,
             )  # fmt: skip
             first = image * format_.height
-            shifted = (
-                None
-                if fetch is None
-                else (lambda rows, first=first, fetch=fetch: fetch(first + min(rows, format_.height)))
-            )
-            found += convolution_ops(self.target, conv, shifted)
+            found += convolution_ops(self.target, conv, fetch and _of_image(fetch, first, format_.height))
         return found
 
     def _depthwise(self, op: Operation, idx: int) -> list[Operation]:
@@ -316,7 +323,7 @@ class NetworkTiler:
         taps = tuple(
             Tap(y=y * window.dilations[0], x=x * window.dilations[1]) for y in range(height) for x in range(width)
         )
-        return self._vectors(op, [pool.input], taps, window, operation=pool.operation.data)
+        return self._vectors(op, [pool.input], taps, window, operation=cast(Operation2d, pool.operation.data))
 
     def _add(self, op: Operation, idx: int) -> list[Operation]:
         add = cast(qnn.AddOp, op)
@@ -345,7 +352,7 @@ class NetworkTiler:
 
     def _vectors(
         self, op: Operation, operands: Sequence[SSAValue], taps: tuple[Tap, ...], window: qnn.Window, *,
-        weights: Array | None = None, operation: str = "add", table: SSAValue | None = None, added: int = 0,
+        weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
     ) -> list[Operation]:  # fmt: skip
         name = self._nodes(op)[0] if self._nodes(op) else op.name
         inputs = [self._input(operand) for operand in operands]
@@ -394,11 +401,9 @@ class NetworkTiler:
         return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """What a value is a view of."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.input
-    return value
+def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:
+    """Loads rows of one image of several."""
+    return lambda rows: fetch(first + min(rows, height))
 
 
 def _name(value: SSAValue) -> str:

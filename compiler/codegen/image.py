@@ -1,0 +1,127 @@
+"""A `pe` program as a program image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr
+
+from ...archdsl import (
+    Instruction,
+    OpRecord,
+    ProgramImage,
+    Region,
+    Scaling,
+    SpatialArch,
+    Symbol,
+    SymbolRole,
+    ceil_div,
+    make_image,
+    pe_array,
+)
+from ..ir import pe, tile
+from ..ir.attributes import shape_of
+from ..ir.store import DataStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What models say about a kernel, for the manifest.
+
+    Attributes:
+        cycles: Cycles.
+    """
+
+    cycles: float
+
+
+def program_image(
+    program: pe.ProgramOp,
+    arch: SpatialArch,
+    store: DataStore,
+    *,
+    scalings: Mapping[str, Scaling] | None = None,
+    predicted: Mapping[str, float] | None = None,
+) -> ProgramImage:
+    """The image of a program.
+
+    Args:
+        program: The program.
+        arch: The architecture that it is for.
+        store: Arrays of its constants.
+        scalings: What the integers of inputs and outputs stand for, by buffer.
+        predicted: Predicted cycles of kernels, by name.
+    """
+    array = pe_array(arch)
+    buffers = [op for op in program.body.block.ops if isinstance(op, tile.BufferOp)]
+    in_memory = [op for op in buffers if tile.space_of(op.result) == tile.MAIN]
+    size = max((_end(op) for op in in_memory), default=0)
+    memory = np.zeros(max(1, ceil_div(size, array.bus_bytes)) * array.bus_bytes, dtype=np.uint8)
+    for op in in_memory:
+        if op.sha256 is not None:
+            content = store[op.sha256.data]
+            memory[_address(op) : _address(op) + content.size] = content
+    symbols = [*_ends(program, in_memory, scalings or {}), *_constants(in_memory)]
+    regions = [
+        Region(name=op.buffer_name.data, address=_address(op), size_bytes=_end(op) - _address(op)) for op in in_memory
+    ]
+    instructions, records = _records(program, predicted or {})
+    return make_image(arch, instructions, memory.tobytes(), symbols, regions=regions, ops=records)
+
+
+def _address(op: tile.BufferOp) -> int:
+    return int(op.address.value.data)
+
+
+def _end(op: tile.BufferOp) -> int:
+    return _address(op) + tile.size_of(op.result)[0] * tile.pitch_of(op.result)
+
+
+def _ends(program: pe.ProgramOp, buffers: Sequence[tile.BufferOp], scalings: Mapping[str, Scaling]) -> Iterator[Symbol]:
+    """Symbols of inputs and outputs, with the shapes that the network gives them."""
+    by_name = {op.buffer_name.data: op for op in buffers}
+    ends: tuple[tuple[SymbolRole, ArrayAttr[StringAttr], ArrayAttr[DenseArrayBase], Sequence], ...] = (
+        ("input", program.input_names, program.input_strides, program.inputs),
+        ("output", program.output_names, program.output_strides, program.outputs),
+    )
+    for role, names, strides, values in ends:
+        for name, steps, value in zip(names, strides, values, strict=True):
+            yield Symbol(
+                name=name.data, role=role, address=_address(by_name[name.data]), shape=shape_of(value) or (1,),
+                strides_bytes=tuple(int(step) for step in steps.get_values()) or (1,), element_bits=8,
+                scaling=scalings.get(name.data),
+            )  # fmt: skip
+
+
+def _constants(buffers: Sequence[tile.BufferOp]) -> Iterator[Symbol]:
+    for op in buffers:
+        if op.role.data in ("weight", "parameter"):
+            yield Symbol(
+                name=op.buffer_name.data, role=cast(SymbolRole, op.role.data), address=_address(op),
+                shape=(_end(op) - _address(op),), strides_bytes=(1,), element_bits=8, signed=op.role.data == "weight",
+            )  # fmt: skip
+
+
+def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tuple[Instruction, ...], list[OpRecord]]:
+    """The instructions, and per kernel those between its mark and the next one."""
+    instructions: list[Instruction] = []
+    marks: list[tuple[pe.KernelOp, int]] = []
+    for op in program.body.block.ops:
+        if isinstance(op, pe.InstructionOp):
+            instructions.append(op.instruction)
+        elif isinstance(op, pe.KernelOp):
+            marks.append((op, len(instructions)))
+    ends = [at for _, at in marks[1:]] + [len(instructions) - 1]
+    records = [
+        OpRecord(
+            name=mark.kernel_name.data, kind=mark.kind.data,
+            dims={dim.data: int(size.value.data) for dim, size in zip(mark.dims, mark.sizes, strict=True)},
+            first_instruction=at, num_instructions=max(1, end - at), macs=int(mark.macs.value.data),
+            predicted_cycles=predicted.get(mark.kernel_name.data),
+        )
+        for (mark, at), end in zip(marks, ends, strict=True)
+    ]  # fmt: skip
+    return tuple(instructions), records

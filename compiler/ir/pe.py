@@ -1,0 +1,122 @@
+"""Dialect `pe`: instructions of the tensor PE array, one op each. Level 4 of the IR.
+
+The ops follow from the instruction set's description in `archdsl`: an operand that is 0 is left out, tokens and issue cycle
+are attributes too. A `pe.program` stands where the `tile.program` stood, with the same buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.irdl import (
+    IRDLOperation,
+    attr_def,
+    irdl_op_definition,
+    opt_attr_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from ...archdsl import Instruction, tensor_pe_array_isa
+from ...archdsl.isa.definition import HEADER_DEPENDENCES, InstructionKind
+from ...archdsl.isa.encoding import operand_faults
+from .attributes import Integer, Integers, Tensor, int_attr
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """A program of instructions; attributes as of `tile.program`."""
+
+    name = "pe.program"
+    inputs = var_operand_def(Tensor)
+    program_name = attr_def(StringAttr)
+    input_names = attr_def(ArrayAttr[StringAttr])
+    output_names = attr_def(ArrayAttr[StringAttr])
+    input_strides = attr_def(ArrayAttr[Integers])
+    output_strides = attr_def(ArrayAttr[Integers])
+    staging = attr_def(Integers)
+    live_bytes = attr_def(Integer)
+    outputs = var_result_def(Tensor)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`."""
+
+    name = "pe.kernel"
+    kernel_name = attr_def(StringAttr)
+    kind = attr_def(StringAttr)
+    nodes = attr_def(ArrayAttr[StringAttr])
+    dims = attr_def(ArrayAttr[StringAttr])
+    sizes = attr_def(ArrayAttr[Integer])
+    macs = attr_def(Integer)
+
+
+class InstructionOp(IRDLOperation):
+    """An instruction; what all of them have in common."""
+
+    @property
+    def instruction(self) -> Instruction:
+        """As a value."""
+        operands = {key: attr.value.data for key, attr in self.attributes.items() if isinstance(attr, IntegerAttr)}
+        issue_cycle = operands.pop("issue_cycle", 0)
+        bits = {bit: True for bit in HEADER_DEPENDENCES if bit in self.attributes}
+        return Instruction(
+            name=self.name.removeprefix("pe.").upper(), operands=operands, issue_cycle=issue_cycle, **bits
+        )
+
+    def verify_(self) -> None:
+        faults = list(operand_faults(self.instruction))
+        if faults:
+            raise VerifyException(f"{self.name}: {'; '.join(faults)}")
+
+
+def _instruction_op(kind: InstructionKind) -> type[InstructionOp]:
+    """The op of an instruction."""
+    fields: dict[str, Any] = {spec.name: opt_attr_def(Integer) for spec in kind.fields}
+    fields |= {bit: opt_attr_def(UnitAttr) for bit in HEADER_DEPENDENCES}
+    fields |= {"issue_cycle": opt_attr_def(Integer), "name": f"pe.{kind.name.lower()}"}
+    made = type(f"{kind.name.title().replace('_', '')}Op", (InstructionOp,), {**fields, "__doc__": kind.description})
+    return irdl_op_definition(made)
+
+
+INSTRUCTION_OPS: Mapping[str, type[InstructionOp]] = {
+    kind.name: _instruction_op(kind) for kind in tensor_pe_array_isa().instructions
+}
+"""The op of every instruction, by mnemonic."""
+
+
+def instruction_op(instruction: Instruction) -> InstructionOp:
+    """An instruction as an op."""
+    attributes: dict[str, Attribute] = {key: int_attr(value) for key, value in instruction.operands.items() if value}
+    for bit in HEADER_DEPENDENCES:
+        if getattr(instruction, bit):
+            attributes[bit] = UnitAttr()
+    if instruction.issue_cycle:
+        attributes["issue_cycle"] = int_attr(instruction.issue_cycle)
+    return INSTRUCTION_OPS[instruction.name].create(attributes=attributes)
+
+
+def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
+    """The instructions of a program."""
+    for op in program.body.block.ops:
+        if isinstance(op, InstructionOp):
+            yield op.instruction
+
+
+def kernel_op(source: Operation) -> KernelOp:
+    """The mark of a `tile.kernel`."""
+    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs")
+    return KernelOp.create(attributes={name: source.attributes[name] for name in names})
+
+
+PeDialect = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])

@@ -1,0 +1,64 @@
+"""`qnn` to `tile`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ...archdsl import PassError, pe_array
+from ..tiling.network import NetworkTiler, Options
+from ..tiling.partition import parts_of, with_programs
+from .base import PassContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertQnnToTile:
+    """Places tensors, cuts ops to the PE array's memories, and writes them as loops over tiles.
+
+    Before:
+        %3 = "qnn.matmul"(%0, %w, %b, %m, %s) {...} : (tensor<4x16xi8>, ...) -> tensor<4x8xi8>
+    After:
+        %1 = "tile.program"(%0) ({
+          %2 = "tile.buffer"() {buffer_name = "x", address = 0 : i64, role = "input"} : () -> memref<1x64xi8, "main">
+          ...
+          "tile.kernel"() ({
+            %7 = "tile.parameters"(%5) {read_at = affine_map<() -> (0)>} ...
+            %8 = "tile.place"() : () -> memref<1x128xi8, "scratchpad">
+            "tile.copy"(%4, %8) {...}
+            %9 = "tile.sums"() : () -> memref<4x8xi32, "accumulators">
+            "tile.for"() ({
+            ^bb0(%10: index):
+              "tile.matmul"(%3, %8, %9, %10) {x = affine_map<(d0) -> (d0 * 8)>, ...}
+            }) {upper = 2 : i64, step = 1 : i64}
+            "tile.store"(%9, %7, %6) {...}
+          }) {kernel_name = "fc", ...}
+        }) {program_name = "program", ...} : (tensor<4x16xi8>) -> tensor<4x8xi8>
+
+    Attributes:
+        staging_bytes: Room of the scratchpad for weights and what else is staged; a quarter of it unless given.
+        keeps_layers: Whether the result of every op is stored in main memory too.
+    """
+
+    name: ClassVar = "convert-qnn-to-tile"
+    staging_bytes: int | None = None
+    keeps_layers: bool = False
+
+    def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
+        """See `Pass`."""
+        if ctx.arch is None:
+            raise PassError(f"{self.name} needs an architecture")
+        array = pe_array(ctx.arch)
+        made = module.clone()
+        options = Options(
+            staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4, keeps_layers=self.keeps_layers
+        )
+        parts = parts_of(made)
+        names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
+        programs = [
+            (part, NetworkTiler(part, ctx.store, array, options).run(name))
+            for part, name in zip(parts, names, strict=True)
+        ]
+        with_programs(made, programs)
+        return made

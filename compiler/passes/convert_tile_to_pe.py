@@ -1,0 +1,73 @@
+"""`tile` to `pe`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region
+
+from ...archdsl import PassError, pe_array
+from ..codegen.expansion import expand
+from ..codegen.ordering import with_loads_ahead
+from ..codegen.tokens import instructions_of
+from ..ir import pe, tile
+from .base import PassContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertTileToPe:
+    """Unrolls loops, finds places on chip, moves loads ahead and writes instructions with their tokens.
+
+    Before:
+        "tile.program"(%0) ({
+          ...
+          "tile.kernel"() ({ ... "tile.matmul"(%3, %8, %9) {rows = 8 : i64, ...} ... }) {kernel_name = "fc", ...}
+        }) {...}
+    After:
+        "pe.program"(%0) ({
+          ...
+          "pe.ld"() {local_address = 49152 : i64, rows = 1 : i64, row_beats = 16 : i64, push_next}
+          "pe.kernel"() {kernel_name = "fc", ...}
+          "pe.preload"() {address = 49152 : i64, row_bytes = 8 : i64, rows = 8 : i64, pop_prev}
+          "pe.compute"() {x_count = 4 : i64, y_count = 1 : i64, rows = 8 : i64, swap = 1 : i64, push_next}
+          "pe.st"() {x_count = 4 : i64, y_count = 1 : i64, columns = 8 : i64, pop_prev}
+          "pe.halt"()
+        }) {...}
+
+    Attributes:
+        loads_ahead: How many loads may stand in front of what they were placed for.
+    """
+
+    name: ClassVar = "convert-tile-to-pe"
+    loads_ahead: int = 8
+
+    def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
+        """See `Pass`."""
+        if ctx.arch is None:
+            raise PassError(f"{self.name} needs an architecture")
+        array = pe_array(ctx.arch)
+        made = module.clone()
+        for op in list(made.body.block.ops):
+            if not isinstance(op, tile.ProgramOp):
+                continue
+            steps = with_loads_ahead(expand(op, array), self.loads_ahead)
+            instructions, kernels = instructions_of(steps)
+            body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
+            marks = [pe.kernel_op(item) for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
+            current = -1
+            for instruction, kernel in zip(instructions, kernels, strict=True):
+                if kernel > current and instruction.queue != "load":
+                    body += marks[current + 1 : kernel + 1]
+                    current = kernel
+                body.append(pe.instruction_op(instruction))
+            program = pe.ProgramOp.create(
+                operands=list(op.operands), attributes=op.attributes, result_types=[r.type for r in op.results],
+                regions=[Region(Block(body))],
+            )  # fmt: skip
+            for old, new in zip(op.results, program.results, strict=True):
+                old.replace_all_uses_with(new)
+            made.body.block.insert_op_before(program, op)
+            made.body.block.erase_op(op)
+        return made
