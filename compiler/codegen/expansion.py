@@ -40,10 +40,8 @@ class _Expansion:
     def __init__(self, program: tile.ProgramOp, array: PeArray) -> None:
         self.program = program
         self.array = array
-        begin, end = program.staging.get_values()
         self.granule = min(array.cols, array.bus_bytes)
-        self.unit = max(array.bus_bytes, self.granule)
-        self.places = RollingAllocator(begin, end, granule=self.unit)
+        self.places = RollingAllocator(0, array.scratchpad_bytes, granule=array.bus_bytes)
         self.sums = RollingAllocator(0, array.accumulator_vectors, num_banks=array.accumulator_banks)
         self.slots = RollingAllocator(0, array.parameter_slots)
         self.tables = RollingAllocator(0, max(1, array.table_slots))
@@ -79,6 +77,7 @@ class _Expansion:
             elif isinstance(op, tile.KernelOp):
                 self.kernel += 1
                 self.name = op.kernel_name.data
+                self.places.bound(*op.staging.get_values())
                 self._block(op.body.block)
         return self.steps
 

@@ -34,6 +34,14 @@ class RollingAllocator:
         """Size of the space."""
         return self.end - self.begin
 
+    def bound(self, begin: int, end: int) -> None:
+        """Gives places of another part of the space from now on; what is taken stays so, and so does the turn."""
+        last = self._next[max(self._bank, 0)]
+        self.begin, self.end = begin, end
+        self._next = [self._bank_begin(bank) for bank in range(self.num_banks)]
+        if self.num_banks == 1 and begin <= last < end:
+            self._next = [last]
+
     def take(self, size: int) -> int | None:
         """The first of `size` places; None when there are not so many side by side."""
         size = ceil_div(size, self.granule) * self.granule

@@ -41,7 +41,6 @@ class ProgramOp(IRDLOperation):
     output_names = attr_def(ArrayAttr[StringAttr])
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
-    staging = attr_def(Integers)
     live_bytes = attr_def(Integer)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")

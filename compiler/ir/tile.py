@@ -43,7 +43,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Integer, Integers, Tensor, int_attr, names_attr
+from .attributes import Integer, Integers, Tensor, int_attr, ints_attr, names_attr
 
 Buffer = MemRefType[Attribute]
 MAIN, SCRATCHPAD, ACCUMULATORS, PARAMETERS, TABLES = "main", "scratchpad", "accumulators", "parameters", "tables"
@@ -133,7 +133,6 @@ class ProgramOp(IRDLOperation):
         program_name: Unique in the module.
         input_names, output_names: Buffers of the operands and of the results.
         input_strides, output_strides: Per tensor the bytes from one element to the next along each axis.
-        staging: First byte of the scratchpad for places, and first byte behind.
         live_bytes: The most bytes of activations that are in the scratchpad at the same time.
     """
 
@@ -144,7 +143,6 @@ class ProgramOp(IRDLOperation):
     output_names = attr_def(ArrayAttr[StringAttr])
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
-    staging = attr_def(Integers)
     live_bytes = attr_def(Integer)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
@@ -158,8 +156,6 @@ class ProgramOp(IRDLOperation):
             _require(
                 self, len(names) == len(strides) == len(values), f"{what}, their names and strides differ in number"
             )
-        staging = tuple(self.staging.get_values())
-        _require(self, len(staging) == 2 and 0 <= staging[0] <= staging[1], f"staging is {staging}")
 
 
 @irdl_op_definition
@@ -203,6 +199,7 @@ class KernelOp(IRDLOperation):
         nodes: Names of the ONNX nodes.
         dims, sizes: Names and sizes of its dims.
         macs: Multiply-accumulates.
+        staging: First byte of the scratchpad for places, and first byte behind.
     """
 
     name = "tile.kernel"
@@ -212,6 +209,7 @@ class KernelOp(IRDLOperation):
     dims = attr_def(ArrayAttr[StringAttr])
     sizes = attr_def(ArrayAttr[Integer])
     macs = attr_def(Integer)
+    staging = attr_def(Integers)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
@@ -224,15 +222,20 @@ class KernelOp(IRDLOperation):
         nodes: Sequence[str],
         dims: Mapping[str, int],
         macs: int,
+        staging: tuple[int, int],
     ) -> None:
         super().__init__(
             attributes={
                 "kernel_name": StringAttr(name), "kind": StringAttr(kind), "nodes": names_attr(nodes),
                 "dims": names_attr(dims), "sizes": ArrayAttr([int_attr(size) for size in dims.values()]),
-                "macs": int_attr(macs),
+                "macs": int_attr(macs), "staging": ints_attr(staging),
             },
             regions=[Region(Block(ops))],
         )  # fmt: skip
+
+    def verify_(self) -> None:
+        begin, end = self.staging.get_values()
+        _require(self, 0 <= begin <= end, f"staging is from {begin} to {end}")
 
 
 @irdl_op_definition

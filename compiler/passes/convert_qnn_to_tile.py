@@ -39,11 +39,13 @@ class ConvertQnnToTile:
     Attributes:
         staging_bytes: Room of the scratchpad for weights and what else is staged; a quarter of it unless given.
         keeps_layers: Whether the result of every op is stored in main memory too.
+        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
     """
 
     name: ClassVar = "convert-qnn-to-tile"
     staging_bytes: int | None = None
     keeps_layers: bool = False
+    keeps_on_chip: bool = True
 
     def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
         """See `Pass`."""
@@ -52,7 +54,9 @@ class ConvertQnnToTile:
         array = pe_array(ctx.arch)
         made = module.clone()
         options = Options(
-            staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4, keeps_layers=self.keeps_layers
+            staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4,
+            keeps_layers=self.keeps_layers,
+            keeps_on_chip=self.keeps_on_chip,
         )
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]

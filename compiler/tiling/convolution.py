@@ -13,6 +13,7 @@ from ...archdsl import ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, MatMulOp, indexed
 from .activations import Activation
+from .inputs import InputTile
 from .loops import equal_parts, loop, split
 from .target import Output, Target
 
@@ -95,15 +96,16 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         conv: The convolution.
         fetch: Loads rows of the input, where that is not there yet.
     """
-    conv = _flattened(conv)
-    array, taps = target.array, _taps(target, conv)
+    conv = flattened(conv)
+    array, taps = target.array, taps_of_convolution(target, conv)
     run = taps.run_bytes
-    row_bytes = ceil_div(array.cols * conv.weight_bits, 8)
+    row_bytes = row_bytes_of(target, conv)
     block_bytes = conv.height * taps.num_runs * run * row_bytes
-    sections = _sections(conv.height * taps.num_runs * run, target.staging_bytes // row_bytes, array.rows)
+    sections = sections_of(conv.height * taps.num_runs * run, target.staging_bytes // row_bytes, array.rows)
     num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
     num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))
     stays = len(sections) == 1
+    whole = InputTile(buffer=target.buffers.of(conv.input))
 
     def channels(idx: Linear, columns: int, fetched: Fetch | None) -> list[Operation]:
         parameters = target.parameters_op(conv.parameters, idx)
@@ -116,7 +118,7 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> list[Operation]:
             sums = target.sums_op(y_count * x_count)
             ops: list[Operation] = [sums]
-            tile = _Tile(y=y, x=x, y_count=y_count, x_count=x_count, sums=sums.result)
+            tile = OutputTile(y=y, x=x, y_count=y_count, x_count=x_count, sums=sums.result, input=whole)
             for begin, size in sections:
                 weights = place
                 if weights is None:
@@ -124,7 +126,7 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
                         conv.weights, idx * block_bytes + begin * row_bytes, size * row_bytes
                     )
                     ops += staged
-                ops += _section(target, conv, taps, tile, weights.result, begin, size)
+                ops += section_ops(target, conv, taps, tile, weights.result, begin, size, Linear())
             return ops + target.stores(
                 conv.output, sums.result, parameters.result, y, x, idx * array.cols, y_count=y_count, x_count=x_count,
                 columns=columns,
@@ -148,26 +150,27 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
     if fetch is None:
         return split(conv.outputs, array.cols, lambda idx, columns: channels(idx, columns, None))
     found = channels(Linear(), min(array.cols, conv.outputs), fetch)
-    whole, rest = divmod(conv.outputs, array.cols)
-    if whole > 1:
-        found += loop(whole - 1, lambda idx: channels(idx + 1, array.cols, None))
-    if rest and whole:
-        found += channels(Linear(whole), rest, None)
+    num, rest = divmod(conv.outputs, array.cols)
+    if num > 1:
+        found += loop(num - 1, lambda idx: channels(idx + 1, array.cols, None))
+    if rest and num:
+        found += channels(Linear(num), rest, None)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
-    """A tile of outputs and its sums."""
+class OutputTile:
+    """A tile of outputs, its sums, and where its inputs stand."""
 
     y: Linear
     x: Linear
     y_count: int
     x_count: int
     sums: SSAValue
+    input: InputTile
 
 
-def _flattened(conv: Convolution) -> Convolution:
+def flattened(conv: Convolution) -> Convolution:
     """A convolution that looks at every pixel alone as the matrix product that it is, where rows have no gaps."""
     is_pixelwise = conv.height == conv.width == 1 and conv.window.strides == (1, 1) and not any(conv.window.pads)
     formats = [conv.input.format, *(target.format for target in conv.output.targets)]
@@ -180,22 +183,42 @@ def _flattened(conv: Convolution) -> Convolution:
     )  # fmt: skip
 
 
-def _taps(target: Target, conv: Convolution) -> Taps:
+def taps_of_convolution(target: Target, conv: Convolution) -> Taps:
     format_ = conv.input.format
     return taps_of(target.array.rows, format_.pixel_bytes, format_.channels, conv.width, conv.window.dilations[1])
 
 
-def _sections(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int]]:
+def row_bytes_of(target: Target, conv: Convolution) -> int:
+    """Bytes of a row of weights."""
+    return ceil_div(target.array.cols * conv.weight_bits, 8)
+
+
+def sections_of(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int]]:
     """Rows of weights that stand in the scratchpad at once: first row and number."""
     size = num_rows if num_rows <= most_rows else most_rows // unit * unit
     return [(begin, min(size, num_rows - begin)) for begin in range(0, num_rows, size)]
 
 
-def _section(
-    target: Target, conv: Convolution, taps: Taps, tile: _Tile, weights: SSAValue, begin: int, size: int
+def section_ops(
+    target: Target,
+    conv: Convolution,
+    taps: Taps,
+    tile: OutputTile,
+    weights: SSAValue,
+    begin: int,
+    size: int,
+    weights_at: Linear,
 ) -> list[Operation]:
-    """The products of rows `begin` to `begin + size` of the weights: loops over window rows, runs and vectors."""
+    """The products of rows `begin` to `begin + size` of the weights: loops over window rows, runs and vectors.
+
+    Args:
+        target, conv, taps, tile: What is computed.
+        weights: Where the weights stand, row `begin` first, from the byte `weights_at` on.
+        begin, size: The rows.
+        weights_at: See `weights`.
+    """
     found: list[Operation] = []
+    row_bytes = row_bytes_of(target, conv)
     whole = conv.height * taps.num_runs * taps.run_bytes
     if (begin, size) == (0, whole):
         return loop(
@@ -204,13 +227,13 @@ def _section(
                 taps.num_runs,
                 lambda run: split(
                     taps.run_bytes, target.array.rows,
-                    lambda at, rows: _matmul(target, conv, taps, tile, weights, fy, run, at * target.array.rows, rows, 0),
+                    lambda at, rows: _matmul(target, conv, taps, tile, weights, fy, run, at * target.array.rows, rows, weights_at),
                 ),
             ),
         )  # fmt: skip
     for fy, run, at, rows in _pieces(taps, begin, size, target.array.rows):
         found += _matmul(
-            target, conv, taps, tile, weights, Linear(fy), Linear(run), Linear(at), rows, begin
+            target, conv, taps, tile, weights, Linear(fy), Linear(run), Linear(at), rows, weights_at + -begin * row_bytes
         )  # fmt: skip
     return found
 
@@ -227,16 +250,19 @@ def _pieces(taps: Taps, begin: int, size: int, most: int) -> Iterator[tuple[int,
 
 
 def _matmul(
-    target: Target, conv: Convolution, taps: Taps, tile: _Tile, weights: SSAValue, fy: Linear, run: Linear, at: Linear,
-    rows: int, first_row: int,
+    target: Target, conv: Convolution, taps: Taps, tile: OutputTile, weights: SSAValue, fy: Linear, run: Linear, at: Linear,
+    rows: int, weights_at: Linear,
 ) -> list[Operation]:  # fmt: skip
     window, pixel = conv.window, conv.input.format.pixel_bytes
-    row_bytes = ceil_div(target.array.cols * conv.weight_bits, 8)
+    row_bytes = row_bytes_of(target, conv)
     row = fy * (taps.num_runs * taps.run_bytes) + run * taps.run_bytes + at
     maps = {
-        "y": tile.y * window.strides[0] + fy * window.dilations[0] + -window.pads[0],
-        "x": tile.x * (window.strides[1] * pixel) + run * taps.run_step + at + -window.pads[1] * pixel,
-        "weights_at": (row + -first_row) * row_bytes,
+        "y": tile.y * window.strides[0] + fy * window.dilations[0] + (-window.pads[0] - tile.input.first_row),
+        "x": tile.x * (window.strides[1] * pixel)
+        + run * taps.run_step
+        + at
+        + (-window.pads[1] * pixel - tile.input.first_byte),
+        "weights_at": weights_at + row * row_bytes,
         "sums_at": 0,
         "accumulate": row,
     }
@@ -245,5 +271,4 @@ def _matmul(
         "x_step": window.strides[1] * pixel, "weights_pitch": row_bytes, "padding": window.padding,
         "weight_bits": conv.weight_bits,
     }  # fmt: skip
-    source = target.buffers.of(conv.input)
-    return [MatMulOp.build(**indexed([source, weights, tile.sums], maps, sizes))]
+    return [MatMulOp.build(**indexed([tile.input.buffer, weights, tile.sums], maps, sizes))]

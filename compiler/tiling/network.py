@@ -18,8 +18,10 @@ from ..ir.store import Array, DataStore
 from ..ir.tile import MAIN, SCRATCHPAD, KernelOp, ProgramOp
 from .activations import Activation, Buffers, Format, aligned, axes_of, given_format, stored_format
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .movement import StridedCopy, copy_ops, strides_of
 from .partition import VIEWS, Part, source_of
 from .planning import Lifetime, MemoryPlan, plan_memory
+from .streaming import streamed_ops
 from .target import Output, Target
 from .vectors import Operation2d, Tap, VectorWork, channel_weights, vector_ops
 
@@ -91,6 +93,10 @@ class NetworkTiler:
             qnn.MultiplyOp: self._multiply,
             qnn.RescaleOp: self._rescale,
             qnn.LookupOp: self._lookup,
+            qnn.TransposeOp: self._transpose,
+            qnn.SliceOp: self._slice,
+            qnn.ConcatOp: self._concat,
+            qnn.PadOp: self._pad,
         }
 
     def run(self, name: str) -> ProgramOp:
@@ -106,15 +112,19 @@ class NetworkTiler:
             lower = self._lowerings.get(type(op))
             if lower is None:
                 raise CompileError(f"{self._nodes(op)}: {op.name} has no kernel for the PE array")
+            self.target.staging_bytes = self.array.scratchpad_bytes - self._staging_begin(idx)
             body = lower(op, idx)
             kernel = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name)
             kind = op.name.removeprefix("qnn.")
-            kernels.append(KernelOp(kernel, kind, body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op)))
-        begin = self.array.scratchpad_bytes - self.options.staging_bytes
+            kernels.append(
+                KernelOp(
+                    kernel, kind, body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op),
+                    staging=(self._staging_begin(idx), self.array.scratchpad_bytes),
+                )
+            )  # fmt: skip
         ends = {"input": self.part.inputs, "output": self.part.outputs}
         attributes: dict[str, Attribute] = {
             "program_name": StringAttr(name),
-            "staging": ints_attr([begin, self.array.scratchpad_bytes]),
             "live_bytes": int_attr(plan.live_bytes),
         }
         for what, values in ends.items():
@@ -128,14 +138,20 @@ class NetworkTiler:
             regions=[Region(Block([*self.target.buffers.ops, *kernels]))],
         )  # fmt: skip
 
+    def _staging_begin(self, idx: int) -> int:
+        """First byte of the scratchpad behind all activations that a kernel must leave alone."""
+        ends = [
+            value.local.address + value.format.num_bytes
+            for value in self.values.values()
+            if value.local is not None and value.first <= idx <= value.last
+        ]
+        unit = self.array.word_bytes
+        return aligned(max(ends, default=0), unit)
+
     def _strides(self, value: _Value, shape: Sequence[int]) -> list[int]:
         """Bytes along each axis of a tensor that stands in main memory."""
         assert value.memory is not None
-        format_ = self._viewed(value.memory, shape).format
-        if len(shape) == 4:
-            return list(format_.strides)
-        outer = [int(np.prod(shape[axis:-1], dtype=np.int64)) for axis in range(1, len(shape))]
-        return [*(num * format_.pixel_bytes for num in outer), 1]
+        return list(strides_of(self._viewed(value.memory, shape).format, shape))
 
     # ---- Values and their places.
 
@@ -174,7 +190,7 @@ class NetworkTiler:
                 name=value.name, num_bytes=aligned(value.format.num_bytes, unit), first=value.first, last=value.last,
                 traffic_bytes=value.format.num_bytes * (value.reads + (0 if value.is_input or value.is_output else 1)),
             )
-            for value in self.values.values() if value.reads
+            for value in self.values.values() if value.reads and self.options.keeps_on_chip
         ]  # fmt: skip
         plan = plan_memory(wanted, capacity, unit)
         for value in self.values.values():
@@ -200,9 +216,9 @@ class NetworkTiler:
     def _input(self, operand: SSAValue) -> Activation:
         """Where a kernel finds an operand, in the operand's own shape."""
         value = self.values[source_of(operand)]
-        if value.local is None:
-            raise CompileError(f"{value.name} does not fit the scratchpad")
-        return self._viewed(value.local, shape_of(operand))
+        place = value.local or value.memory
+        assert place is not None
+        return self._viewed(place, shape_of(operand))
 
     def _viewed(self, activation: Activation, shape: Sequence[int]) -> Activation:
         """An activation under another shape: that of a view of it."""
@@ -225,12 +241,16 @@ class NetworkTiler:
         )
 
     def _output(self, op: Operation, table: SSAValue | None = None) -> Output:
-        value = self.values[op.results[0]]
-        targets = tuple(place for place in (value.local, value.memory) if place is not None)
+        targets = self._targets(op)
         if isinstance(op, qnn.LookupOp):
             return Output(targets=targets, zero_point=0, low=qnn.LOW, high=qnn.HIGH, table=table)
         how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
         return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
+
+    def _targets(self, op: Operation) -> tuple[Activation, ...]:
+        """All places of an op's result."""
+        value = self.values[op.results[0]]
+        return tuple(place for place in (value.local, value.memory) if place is not None)
 
     def _fetch(self, operand: SSAValue) -> Fetch | None:
         """Loads rows of an operand that stands in main memory and is used for the first time."""
@@ -301,7 +321,10 @@ class NetworkTiler:
                 output_width=width, weights=weight_buffer, parameters=parameters,
             )  # fmt: skip
             first = image * format_.height
-            found += convolution_ops(self.target, conv, fetch and _of_image(fetch, first, format_.height))
+            if conv.input.is_local:
+                found += convolution_ops(self.target, conv, fetch and _of_image(fetch, first, format_.height))
+            else:
+                found += streamed_ops(self.target, conv)
         return found
 
     def _depthwise(self, op: Operation, idx: int) -> list[Operation]:
@@ -388,6 +411,58 @@ class NetworkTiler:
                 weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
             )  # fmt: skip
             found += vector_ops(self.target, work)
+        return found
+
+    def _transpose(self, op: Operation, idx: int) -> list[Operation]:
+        transpose = cast(qnn.TransposeOp, op)
+        steps = strides_of(self._input(transpose.input).format, shape_of(transpose.input))
+        permuted = tuple(steps[axis] for axis in transpose.permutation.get_values())
+        return self._moved(op, transpose.input, shape_of(op.results[0]), read_strides=permuted)
+
+    def _slice(self, op: Operation, idx: int) -> list[Operation]:
+        some = cast(qnn.SliceOp, op)
+        steps = strides_of(self._input(some.input).format, shape_of(some.input))
+        begin, strides = some.begin.get_values(), some.steps.get_values()
+        return self._moved(
+            op, some.input, shape_of(op.results[0]), read_at=sum(at * step for at, step in zip(begin, steps, strict=True)),
+            read_strides=tuple(num * step for num, step in zip(strides, steps, strict=True)),
+        )  # fmt: skip
+
+    def _concat(self, op: Operation, idx: int) -> list[Operation]:
+        concat = cast(qnn.ConcatOp, op)
+        axis, found, at = int(concat.axis.value.data), list[Operation](), 0
+        for operand in concat.inputs:
+            found += self._moved(op, operand, shape_of(operand), write_axis=(axis, at))
+            at += shape_of(operand)[axis]
+        return found
+
+    def _pad(self, op: Operation, idx: int) -> list[Operation]:
+        pad = cast(qnn.PadOp, op)
+        value, shape = int(pad.value.value.data), shape_of(op.results[0])
+        found = self._moved(op, pad.input, shape, scalar=0, added=value, read_strides=(0,) * len(shape))
+        return found + self._moved(op, pad.input, shape_of(pad.input), write_from=tuple(pad.before.get_values()))
+
+    def _moved(
+        self, op: Operation, operand: SSAValue, shape: Sequence[int], *, read_at: int = 0,
+        read_strides: tuple[int, ...] | None = None, write_axis: tuple[int, int] = (0, 0),
+        write_from: tuple[int, ...] | None = None, scalar: int = 1, added: int = 0,
+    ) -> list[Operation]:  # fmt: skip
+        """A box of an operand to a box of the result that begins at `write_from`, or at an element of an axis."""
+        source = self._input(operand)
+        if not source.is_local:
+            raise CompileError(f"{source.name} must fit the scratchpad to be moved ({source.format.num_bytes} B)")
+        found = self._fetched(operand)
+        ones = np.ones(self.array.cols, dtype=np.int64)
+        parameters = self.target.channel_parameters("copy", ones * added, ones, ones * 0)
+        for target in self._targets(op):
+            steps = strides_of(target.format, shape_of(op.results[0]))
+            begin = write_from or tuple(write_axis[1] if axis == write_axis[0] else 0 for axis in range(len(steps)))
+            copy = StridedCopy(
+                source=source, target=target, shape=tuple(shape), read_at=read_at,
+                read_strides=read_strides or strides_of(source.format, shape_of(operand)),
+                write_at=sum(at * step for at, step in zip(begin, steps, strict=True)), write_strides=steps, scalar=scalar,
+            )  # fmt: skip
+            found += copy_ops(self.target, copy, parameters)
         return found
 
     # ---- Names.

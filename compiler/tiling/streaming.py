@@ -1,0 +1,179 @@
+"""Convolutions and matrix products whose input stands in main memory: tile by tile through the scratchpad."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from ...archdsl import CompileError, ceil_div
+from ..ir.tile import Linear
+from .convolution import Convolution, OutputTile, flattened, row_bytes_of, section_ops, sections_of, taps_of_convolution
+from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .loops import equal_parts, loop
+from .target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTiling:
+    """How a convolution is cut.
+
+    Attributes:
+        num_y, num_x: Rows and columns of a tile of outputs.
+        panel: Tiles of output channels whose weights stay while all tiles of outputs pass; 0 when weights stream.
+        cycles: Roughly what it takes: the busier of PE array and bus.
+    """
+
+    num_y: int
+    num_x: int
+    panel: int
+    cycles: float
+
+
+def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
+    """The tiling of the least cycles.
+
+    Raises:
+        CompileError: Not even one output fits.
+    """
+    found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
+    if not found:
+        kernel, window, format_ = (conv.height, conv.width), conv.window, conv.input.format
+        rows, columns = (
+            most_span(
+                1, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
+            )
+            for axis in (0, 1)
+        )
+        needed = staged_bytes(target, conv.input, rows, columns)
+        weights = target.array.rows * row_bytes_of(target, conv)
+        raise CompileError(
+            f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
+            f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
+            " are missing; use a larger scratchpad"
+        )
+    return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
+
+
+def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
+    most = target.most_vectors
+    sizes: set[tuple[int, int]] = set()
+    for parts_x in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024):
+        num_x = ceil_div(conv.output_width, parts_x)
+        if num_x > most:
+            num_x = equal_parts(conv.output_width, most)
+        for most_y in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256):
+            num_y = min(most_y, conv.output_height, max(1, most // num_x))
+            sizes.add((equal_parts(conv.output_height, num_y), num_x))
+    return sorted(sizes)
+
+
+def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
+    """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
+    array, format_ = target.array, conv.input.format
+    window, kernel = conv.window, (conv.height, conv.width)
+    rows, columns = (
+        most_span(
+            num, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
+        )
+        for axis, num in ((0, num_y), (1, num_x))
+    )
+    input_bytes = staged_bytes(target, conv.input, rows, columns)
+    taps = taps_of_convolution(target, conv)
+    num_rows = conv.height * taps.num_runs * taps.run_bytes
+    block_bytes = num_rows * row_bytes_of(target, conv)
+    least_bytes = min(block_bytes, 2 * array.rows * row_bytes_of(target, conv))
+    num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
+    num_outputs = ceil_div(conv.outputs, array.cols)
+    num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
+    compute = num_tiles * num_outputs * num_taps * max(num_y * num_x, array.rows + 1)
+    beat = array.cycles_per_beat / array.bus_bytes
+    stored = conv.output_height * conv.output_width * conv.outputs * sum(not t.is_local for t in conv.output.targets)
+    slots = num_tiles * num_outputs * target.slot_bytes
+    inputs, weights = num_tiles * input_bytes, num_outputs * block_bytes
+    found: list[StreamTiling] = []
+    copies = 2 if num_tiles > 1 else 1
+    room = target.staging_bytes - copies * input_bytes
+    if room >= least_bytes:
+        bus = inputs + num_tiles * weights + stored + slots
+        found.append(StreamTiling(num_y=num_y, num_x=num_x, panel=0, cycles=max(compute, bus * beat)))
+    most = min(num_outputs, room // block_bytes)
+    if num_tiles > 1 and most > 0:
+        panel = equal_parts(num_outputs, most)
+        bus = ceil_div(num_outputs, panel) * inputs + weights + stored + slots
+        # The first weights of a panel come while nothing can be computed, unless they find room beside those in use.
+        idle = 0 if 2 * panel <= most else ceil_div(num_outputs, panel) * block_bytes * beat
+        found.append(StreamTiling(num_y=num_y, num_x=num_x, panel=panel, cycles=max(compute, bus * beat) + idle))
+    return found
+
+
+def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
+    """The loops of a convolution: panels of output channels, tiles of outputs, tiles of output channels."""
+    conv = flattened(conv)
+    tiling = choose_stream_tiling(target, conv)
+    taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
+    num_rows = conv.height * taps.num_runs * taps.run_bytes
+    block_bytes = num_rows * row_bytes
+    num_outputs = ceil_div(conv.outputs, target.array.cols)
+    panel = tiling.panel or num_outputs
+    copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
+    room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
+    sections = sections_of(num_rows, room // row_bytes, target.array.rows)
+    found: list[Operation] = []
+
+    def channels(
+        at: Linear, columns: int, tile: tuple[int, int, int, int], inputs: InputTile, kept: SSAValue | None, first: int
+    ) -> list[Operation]:
+        y, x, y_count, x_count = tile
+        parameters = target.parameters_op(conv.parameters, at)
+        sums = target.sums_op(y_count * x_count)
+        ops: list[Operation] = [parameters, sums]
+        outputs = OutputTile(
+            y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, sums=sums.result, input=inputs
+        )  # fmt: skip
+        if kept is not None:
+            begin = (at + -first) * block_bytes
+            ops += section_ops(target, conv, taps, outputs, kept, 0, num_rows, begin)
+        else:
+            for begin, size in sections:
+                place, staged = target.staged(conv.weights, at * block_bytes + begin * row_bytes, size * row_bytes)
+                ops += staged + section_ops(target, conv, taps, outputs, place.result, begin, size, Linear())
+        return ops + target.stores(
+            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.array.cols, y_count=y_count,
+            x_count=x_count, columns=columns,
+        )  # fmt: skip
+
+    for first in range(0, num_outputs, panel):
+        num = min(panel, num_outputs - first)
+        kept = None
+        if tiling.panel:
+            kept, staged = target.staged(conv.weights, Linear(first * block_bytes), num * block_bytes)
+            found += staged
+        rest = conv.outputs % target.array.cols if first + num == num_outputs else 0
+        for y in range(0, conv.output_height, tiling.num_y):
+            for x in range(0, conv.output_width, tiling.num_x):
+                y_count, x_count = min(tiling.num_y, conv.output_height - y), min(tiling.num_x, conv.output_width - x)
+                spans = window_spans(conv.input, conv.window, (conv.height, conv.width), (y, y_count), (x, x_count))
+                inputs, staged = staged_tile(target, conv.input, *spans)
+                found += staged
+                tile, place = (y, x, y_count, x_count), None if kept is None else kept.result
+                found += loop(
+                    num - bool(rest),
+                    lambda idx, tile=tile, inputs=inputs, place=place, first=first: channels(
+                        idx + first, target.array.cols, tile, inputs, place, first
+                    ),
+                )
+                if rest:
+                    found += channels(Linear(first + num - 1), rest, tile, inputs, place, first)
+    return found
+
+
+def _input_bytes(target: Target, conv: Convolution, tiling: StreamTiling) -> int:
+    format_, window, kernel = conv.input.format, conv.window, (conv.height, conv.width)
+    rows, columns = (
+        most_span(
+            num, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
+        )
+        for axis, num in ((0, tiling.num_y), (1, tiling.num_x))
+    )
+    return staged_bytes(target, conv.input, rows, columns)
