@@ -26,7 +26,7 @@ from .isa.encoding import Instruction, assemble, decode, disassemble, encode, en
 from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
 from .isa.manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Scaling, Symbol, SymbolRole
-from .isa.parameters import INDEX_BITS, OUT_DEPTH, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
+from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
@@ -91,6 +91,7 @@ __all__ = [
     "INDEX_BITS",
     "INT8",
     "OUT_DEPTH",
+    "PARAMETER_BYTES",
     "TABLE_BYTES",
     "TOKEN_BITS",
     "Arch",

@@ -111,6 +111,13 @@ class OpRecord(Spec):
     first_instruction: Amount = Field(description="Index of its first instruction.")
     num_instructions: Count = Field(description="How many follow, the first one included.")
     macs: Amount = Field(default=0, description="Multiply-accumulates that it needs.")
+    nodes: tuple[str, ...] = Field(default=(), description="Nodes of the network's file that it stands for.")
+    bound_cycles: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="The busier of array and bus when neither ever waits and everything moves once."
+    )
+    compulsory_bytes: Amount | None = Field(
+        default=None, description="Inputs, outputs, weights and channel parameters, each once."
+    )
     mapping: tuple[NodeSpec, ...] | None = Field(default=None, description="Its mapping, outermost node first.")
     predicted_cycles: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="Cycles that a model predicted."

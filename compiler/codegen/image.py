@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import SSAValue
 
 from ...archdsl import (
     Instruction,
@@ -23,19 +23,8 @@ from ...archdsl import (
     pe_array,
 )
 from ..ir import pe, tile
-from ..ir.attributes import shape_of
+from ..ir.attributes import Integers, shape_of
 from ..ir.store import DataStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What models say about a kernel, for the manifest.
-
-    Attributes:
-        cycles: Cycles.
-    """
-
-    cycles: float
 
 
 def program_image(
@@ -83,7 +72,7 @@ def _end(op: tile.BufferOp) -> int:
 def _ends(program: pe.ProgramOp, buffers: Sequence[tile.BufferOp], scalings: Mapping[str, Scaling]) -> Iterator[Symbol]:
     """Symbols of inputs and outputs, with the shapes that the network gives them."""
     by_name = {op.buffer_name.data: op for op in buffers}
-    ends: tuple[tuple[SymbolRole, ArrayAttr[StringAttr], ArrayAttr[DenseArrayBase], Sequence], ...] = (
+    ends: tuple[tuple[SymbolRole, ArrayAttr[StringAttr], ArrayAttr[Integers], Sequence[SSAValue]], ...] = (
         ("input", program.input_names, program.input_strides, program.inputs),
         ("output", program.output_names, program.output_strides, program.outputs),
     )
@@ -119,7 +108,8 @@ def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tup
         OpRecord(
             name=mark.kernel_name.data, kind=mark.kind.data,
             dims={dim.data: int(size.value.data) for dim, size in zip(mark.dims, mark.sizes, strict=True)},
-            first_instruction=at, num_instructions=max(1, end - at), macs=int(mark.macs.value.data),
+            nodes=tuple(node.data for node in mark.nodes), bound_cycles=float(mark.bound_cycles.value.data),
+            compulsory_bytes=int(mark.compulsory_bytes.value.data), first_instruction=at, num_instructions=max(1, end - at), macs=int(mark.macs.value.data),
             predicted_cycles=predicted.get(mark.kernel_name.data),
         )
         for (mark, at), end in zip(marks, ends, strict=True)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ...archdsl import CompileError, Rounding
+from ..ir import tile
 from ..ir.attributes import dtype_of, shape_of
 from ..ir.data import ConstantOp, InputOp, OutputOp
 from ..ir.graph import GraphOp
@@ -17,6 +18,7 @@ from ..ir.qnn import ROUNDING
 from ..ir.store import Array, DataStore
 from .graph import run_graph_op
 from .qnn import run_qnn_op
+from .tile import run_tile_program
 
 
 def interpret(
@@ -68,6 +70,8 @@ def _run(
     operands = [found[value] for value in op.operands]
     if isinstance(op, GraphOp):
         return run_graph_op(op, operands)
+    if isinstance(op, tile.ProgramOp):
+        return run_tile_program(op, store, operands, rounding)
     return [run_qnn_op(op, operands, rounding)]
 
 

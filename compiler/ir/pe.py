@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...archdsl import Instruction, tensor_pe_array_isa
 from ...archdsl.isa.definition import HEADER_DEPENDENCES, InstructionKind
 from ...archdsl.isa.encoding import operand_faults
-from .attributes import Integer, Integers, Tensor, int_attr
+from .attributes import Float, Integer, Integers, Tensor, int_attr
 
 
 @irdl_op_definition
@@ -58,6 +58,8 @@ class KernelOp(IRDLOperation):
     dims = attr_def(ArrayAttr[StringAttr])
     sizes = attr_def(ArrayAttr[Integer])
     macs = attr_def(Integer)
+    bound_cycles = attr_def(Float)
+    compulsory_bytes = attr_def(Integer)
 
 
 class InstructionOp(IRDLOperation):
@@ -114,7 +116,7 @@ def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
 
 def kernel_op(source: Operation) -> KernelOp:
     """The mark of a `tile.kernel`."""
-    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs")
+    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes")
     return KernelOp.create(attributes={name: source.attributes[name] for name in names})
 
 

@@ -43,7 +43,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Integer, Integers, Tensor, int_attr, ints_attr, names_attr
+from .attributes import Float, Integer, Integers, Tensor, float_attr, int_attr, ints_attr, names_attr
 
 Buffer = MemRefType[Attribute]
 MAIN, SCRATCHPAD, ACCUMULATORS, PARAMETERS, TABLES = "main", "scratchpad", "accumulators", "parameters", "tables"
@@ -199,6 +199,7 @@ class KernelOp(IRDLOperation):
         nodes: Names of the ONNX nodes.
         dims, sizes: Names and sizes of its dims.
         macs: Multiply-accumulates.
+        bound_cycles, compulsory_bytes: What no program can do with much less of; see `tiling.bounds`.
         staging: First byte of the scratchpad for places, and first byte behind.
     """
 
@@ -209,6 +210,8 @@ class KernelOp(IRDLOperation):
     dims = attr_def(ArrayAttr[StringAttr])
     sizes = attr_def(ArrayAttr[Integer])
     macs = attr_def(Integer)
+    bound_cycles = attr_def(Float)
+    compulsory_bytes = attr_def(Integer)
     staging = attr_def(Integers)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -222,13 +225,16 @@ class KernelOp(IRDLOperation):
         nodes: Sequence[str],
         dims: Mapping[str, int],
         macs: int,
+        bound_cycles: float,
+        compulsory_bytes: int,
         staging: tuple[int, int],
     ) -> None:
         super().__init__(
             attributes={
                 "kernel_name": StringAttr(name), "kind": StringAttr(kind), "nodes": names_attr(nodes),
                 "dims": names_attr(dims), "sizes": ArrayAttr([int_attr(size) for size in dims.values()]),
-                "macs": int_attr(macs), "staging": ints_attr(staging),
+                "macs": int_attr(macs), "bound_cycles": float_attr(bound_cycles),
+                "compulsory_bytes": int_attr(compulsory_bytes), "staging": ints_attr(staging),
             },
             regions=[Region(Block(ops))],
         )  # fmt: skip

@@ -17,6 +17,7 @@ from ..ir.data import ConstantOp, InputOp
 from ..ir.store import Array, DataStore
 from ..ir.tile import MAIN, SCRATCHPAD, KernelOp, ProgramOp
 from .activations import Activation, Buffers, Format, aligned, axes_of, given_format, stored_format
+from .bounds import bounds_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
 from .movement import StridedCopy, copy_ops, strides_of
 from .partition import VIEWS, Part, source_of
@@ -84,6 +85,7 @@ class NetworkTiler:
         self.values: dict[SSAValue, _Value] = {}
         self.target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
         self._names: dict[str, int] = {}
+        self._kernel_names: dict[str, int] = {}
         self._lowerings: dict[type[Operation], Callable[[Operation, int], list[Operation]]] = {
             qnn.Conv2dOp: self._conv,
             qnn.DepthwiseConv2dOp: self._depthwise,
@@ -114,11 +116,13 @@ class NetworkTiler:
                 raise CompileError(f"{self._nodes(op)}: {op.name} has no kernel for the PE array")
             self.target.staging_bytes = self.array.scratchpad_bytes - self._staging_begin(idx)
             body = lower(op, idx)
-            kernel = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name)
+            kernel = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name, self._kernel_names)
             kind = op.name.removeprefix("qnn.")
+            bounds = bounds_of(op, self.array)
             kernels.append(
                 KernelOp(
-                    kernel, kind, body, nodes=self._nodes(op), dims=_dims(op), macs=_macs(op),
+                    kernel, kind, body, nodes=self._nodes(op), dims=_dims(op), macs=bounds.macs,
+                    bound_cycles=bounds.cycles(self.array), compulsory_bytes=bounds.compulsory_bytes,
                     staging=(self._staging_begin(idx), self.array.scratchpad_bytes),
                 )
             )  # fmt: skip
@@ -175,7 +179,11 @@ class NetworkTiler:
             form = given_format if is_input else stored_format
             shape = shape_of(value if is_input else source)
             self.values[source] = _Value(
-                name=self._unique(_name(source)), format=form(self.array, shape), first=idx, last=idx, is_input=is_input
+                name=self._unique(_name(source), self._names),
+                format=form(self.array, shape),
+                first=idx,
+                last=idx,
+                is_input=is_input,
             )
         return self.values[source]
 
@@ -471,9 +479,9 @@ class NetworkTiler:
         nodes = op.attributes.get("nodes")
         return [] if nodes is None else [node.data for node in nodes]  # pyright: ignore
 
-    def _unique(self, name: str) -> str:
-        self._names[name] = self._names.get(name, 0) + 1
-        return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
+    def _unique(self, name: str, names: dict[str, int]) -> str:
+        names[name] = names.get(name, 0) + 1
+        return name if names[name] == 1 else f"{name}#{names[name]}"
 
 
 def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:
@@ -499,14 +507,3 @@ def _dims(op: Operation) -> Mapping[str, int]:
         kernel = shape_of(op.weights)
         return dims | {"C": kernel[2], "FY": kernel[0], "FX": kernel[1]}
     return dims
-
-
-def _macs(op: Operation) -> int:
-    outputs = int(np.prod(shape_of(op.results[0])))
-    if isinstance(op, qnn.Conv2dOp):
-        return outputs * int(np.prod(shape_of(op.weights)[:3]))
-    if isinstance(op, qnn.DepthwiseConv2dOp):
-        return outputs * int(np.prod(shape_of(op.weights)[:2]))
-    if isinstance(op, qnn.MatMulOp):
-        return outputs * shape_of(op.input)[-1]
-    return 0
