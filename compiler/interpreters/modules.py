@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ...archdsl import CompileError, Rounding
-from ..ir import tile
+from ..ir import pe, tile
 from ..ir.attributes import dtype_of, shape_of
 from ..ir.data import ConstantOp, InputOp, OutputOp
 from ..ir.graph import GraphOp
@@ -20,6 +20,9 @@ from .graph import run_graph_op
 from .qnn import run_qnn_op
 from .tile import run_tile_program
 
+RunProgram = Callable[[pe.ProgramOp, list[Array]], list[Array]]
+"""Runs a program on one array per operand; returns one per result."""
+
 
 def interpret(
     module: ModuleOp,
@@ -27,6 +30,7 @@ def interpret(
     inputs: Mapping[str, Array],
     *,
     values: dict[SSAValue, Array] | None = None,
+    run_program: RunProgram | None = None,
 ) -> dict[str, Array]:
     """Runs a network.
 
@@ -35,6 +39,7 @@ def interpret(
         store: Elements of its constants.
         inputs: One array for every `data.input`, by its name.
         values: Filled with every value of the module, where given.
+        run_program: What runs a `pe.program`, which has no meaning without an architecture.
 
     Returns:
         One array for every `data.output`, by its name.
@@ -49,7 +54,12 @@ def interpret(
         if isinstance(op, OutputOp):
             outputs[op.output_name.data] = found[op.value]
             continue
-        results = _run(op, store, inputs, found, rounding)
+        if isinstance(op, pe.ProgramOp):
+            if run_program is None:
+                raise CompileError(f"{op.program_name.data}: a pe.program needs something that runs it")
+            results = run_program(op, [found[value] for value in op.inputs])
+        else:
+            results = _run(op, store, inputs, found, rounding)
         found.update(zip(op.results, results, strict=True))
     return outputs
 
