@@ -135,9 +135,14 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tuple(int(size) for size in _tensor(value).get_shape())
 
 
+def element_of(value: SSAValue) -> Attribute:
+    """Element type of a tensor value."""
+    return _tensor(value).get_element_type()
+
+
 def dtype_of(value: SSAValue) -> np.dtype[Any]:
     """NumPy type of a tensor value."""
-    return numpy_dtype(_tensor(value).get_element_type())
+    return numpy_dtype(element_of(value))
 
 
 def _tensor(value: SSAValue) -> Tensor:

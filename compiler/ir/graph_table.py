@@ -50,11 +50,7 @@ def _unary(name: str, op_type: str, **attributes: AttributeKind) -> Operator:
 
 
 def _binary(name: str, op_type: str) -> Operator:
-    # before operator set 7 broadcasting was asked for
-    attributes: dict[str, AttributeKind] = {"axis": "int", "broadcast": "int"}
-    return Operator(
-        name=name, op_type=op_type, operands=(2, 2), shape="broadcast", is_elementwise=True, attributes=attributes
-    )
+    return Operator(name=name, op_type=op_type, operands=(2, 2), shape="broadcast", is_elementwise=True)
 
 
 OPERATORS: tuple[Operator, ...] = (
