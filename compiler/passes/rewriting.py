@@ -71,9 +71,11 @@ class OpMaker:
         inputs: Sequence[SSAValue | None],
         result: Tensor,
         attributes: Mapping[str, Plain] | None = None,
+        *,
+        version: int = OPSET,
     ) -> SSAValue:
         """The result of a standard ONNX operator."""
-        made = make_op(op_type, inputs, [result], version=OPSET, attributes=attributes, nodes=self.nodes)
+        made = make_op(op_type, inputs, [result], version=version, attributes=attributes, nodes=self.nodes)
         return self.rewriter.insert(made).outputs[0]
 
     def insert(self, op: Operation) -> SSAValue:
