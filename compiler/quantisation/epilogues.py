@@ -74,10 +74,15 @@ _Step: TypeAlias = Callable[[GraphOp, DataStore], "Epilogue | None"]
 
 
 def _operand(op: GraphOp, store: DataStore) -> tuple[Epilogue, Reals, int] | None:
-    """Map of the operand that is no constant, the constant, and the position of the former."""
+    """Map of the operand that is no constant, the constant, and the position of the former.
+
+    Constants that differ along several axes are no part of a map: an op of its own adds or multiplies them.
+    """
     for at in (0, 1):
         constant = real_constant(op.inputs[1 - at], store)
-        if constant is not None and shape_of(op.inputs[at]) == shape_of(op.outputs[0]):
+        if constant is None or shape_of(op.inputs[at]) != shape_of(op.outputs[0]):
+            continue
+        if sum(size != 1 for size in constant.shape) <= 1:
             return epilogue_of(op.inputs[at], store), constant, at
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from ..interpreters.graph import run_graph_op
@@ -34,11 +35,17 @@ class Quantised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantisedConstant:
-    """A constant, scale * (integers - zero_point); scale and zero point can be broadcast to the integers."""
+    """A constant, scale * (integers - zero_point); scale and zero point can be broadcast to the integers.
+
+    Attributes:
+        integers, scale, zero_point: See above.
+        bits: Width in which the integers are stored.
+    """
 
     integers: Ints
     scale: Reals
     zero_point: Ints
+    bits: int
 
     @property
     def centred(self) -> Ints:
@@ -97,6 +104,7 @@ def quantised_constant(value: SSAValue | None, store: DataStore) -> QuantisedCon
         integers=integers.astype(np.int64),
         scale=_along_axis(scale.astype(np.float64), op, integers.shape),
         zero_point=_along_axis(zero.astype(np.int64), op, integers.shape),
+        bits=4 if element_of(op.inputs[0]) == IntegerType(4) else 8 * integers.itemsize,
     )
 
 
