@@ -50,13 +50,13 @@ def _convert(root: Root) -> SSAValue:
         raise Unsuitable("one of its operands has a single axis; give it a second one of size 1")
     first, second = (quantised(value, root.store) for value in matmul.inputs)
     constants = [quantised_constant(value, root.store) for value in matmul.inputs]
+    if second is not None and constants[0] is not None and len(shapes[0]) == 2:
+        return _with_weights_first(root, output_weights(constants[0], 0), second)
     channels = channels_of(root.epilogue, shape_of(matmul.outputs[0]), -1)
     if first is not None and constants[1] is not None and len(shapes[1]) == 2:
         return _with_weights(root, first, output_weights(constants[1], 1), channels)
     if first is not None and second is not None:
         return _of_activations(root, first, second, channels)
-    if second is not None and constants[0] is not None and len(shapes[0]) == 2:
-        return _with_weights_first(root, output_weights(constants[0], 0), second)
     raise Unsuitable("its operands are no int8 behind dequantize_linear of one scale; quantise the network")
 
 

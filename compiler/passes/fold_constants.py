@@ -9,15 +9,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 
-from ...archdsl import CompileError
+from ...archdsl import CompileError, Rounding
 from ..frontend.inference import RANDOM_OPS
 from ..interpreters.graph import run_graph_op
+from ..interpreters.modules import rounding_of
+from ..interpreters.qnn import run_qnn_op
 from ..ir.attributes import dtype_of
 from ..ir.data import ConstantOp
 from ..ir.graph import GraphOp, owner_of
 from ..ir.store import DataStore
 from .base import PassContext
-from .rewriting import rewritten
+from .rewriting import names_of, rewritten
 
 KEPT = frozenset({"DequantizeLinear"}) | RANDOM_OPS
 """Operators that stay: quantised weights remain integers."""
@@ -38,24 +40,26 @@ class FoldConstants:
 
     def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
         """See the class."""
+        rounding: Rounding = rounding_of(module)
 
         def fold(op: Operation, rewriter: PatternRewriter) -> None:
-            if isinstance(op, GraphOp) and op.op_type not in KEPT and op.inputs:
-                _fold(op, rewriter, ctx.store)
+            is_graph = isinstance(op, GraphOp) and op.op_type not in KEPT
+            if op.operands and (is_graph or op.dialect_name() == "qnn"):
+                _fold(op, rewriter, ctx.store, rounding)
 
         return rewritten(module, fold)
 
 
-def _fold(op: GraphOp, rewriter: PatternRewriter, store: DataStore) -> None:
-    constants = [owner_of(value) for value in op.inputs]
+def _fold(op: Operation, rewriter: PatternRewriter, store: DataStore, rounding: Rounding) -> None:
+    constants = [owner_of(value) for value in op.operands]
     arrays = [constant.array(store) for constant in constants if isinstance(constant, ConstantOp)]
     if len(arrays) != len(constants):
         return
     try:
-        results = run_graph_op(op, arrays)
+        results = run_graph_op(op, arrays) if isinstance(op, GraphOp) else [run_qnn_op(op, arrays, rounding)]
     except CompileError:
         return  # what the reference cannot run is left to whoever runs the op
-    if any(array.dtype != dtype_of(value) for array, value in zip(results, op.outputs, strict=True)):
+    if any(array.dtype != dtype_of(value) for array, value in zip(results, op.results, strict=True)):
         return
-    made = [ConstantOp.of(array, store, op.node_names) for array in results]
+    made = [ConstantOp.of(array, store, names_of(op)) for array in results]
     rewriter.replace(op, made, [constant.result for constant in made])

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from ..ir.attributes import Tensor
+from ..ir.attributes import Tensor, plain_value
 from ..ir.data import ConstantOp
 from ..ir.graph import GraphOp, Plain, make_op
 from ..ir.store import Array, DataStore
@@ -86,6 +86,12 @@ class OpMaker:
 def maker_for(op: GraphOp, rewriter: PatternRewriter, store: DataStore) -> OpMaker:
     """A maker of ops that stand for the same ONNX nodes as an op."""
     return OpMaker(rewriter, store, op.node_names)
+
+
+def names_of(op: Operation) -> tuple[str, ...]:
+    """Names of the ONNX nodes that an op stands for."""
+    found = op.attributes.get("nodes")
+    return () if found is None else tuple(str(name) for name in plain_value(found))
 
 
 def merged_names(*groups: Iterable[str]) -> tuple[str, ...]:

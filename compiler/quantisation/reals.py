@@ -121,16 +121,17 @@ def _along_axis(parameter: Array, op: GraphOp, shape: tuple[int, ...]) -> Array:
 
 def real_constant(value: SSAValue | None, store: DataStore) -> Reals | None:
     """Elements of a constant float expression, dequantised weights among them; None for anything else."""
-    found = _constant(value, store)
+    found = constant_of(value, store)
     return None if found is None or found.dtype.kind not in "fiu" else found.astype(np.float64)
 
 
-def _constant(value: SSAValue | None, store: DataStore) -> Array | None:
+def constant_of(value: SSAValue | None, store: DataStore) -> Array | None:
+    """Elements of a constant expression of any type; None for anything else."""
     owner = owner_of(value)
     if isinstance(owner, ConstantOp):
         return owner.array(store)
     if not isinstance(owner, GraphOp) or len(owner.outputs) != 1 or not owner.inputs:
         return None
-    operands = [_constant(operand, store) for operand in owner.inputs]
+    operands = [constant_of(operand, store) for operand in owner.inputs]
     arrays = [operand for operand in operands if operand is not None]
     return run_graph_op(owner, arrays)[0] if len(arrays) == len(operands) else None

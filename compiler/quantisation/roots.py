@@ -40,10 +40,9 @@ class Root:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the ONNX nodes that one op now stands for, without those of quantisation."""
-        if self.core.op_type == "DequantizeLinear":
-            return self.epilogue.nodes or self.op.node_names
-        return merged_names(self.core.node_names, self.epilogue.nodes)
+        """Names of the ONNX nodes that one op now stands for; the last one quantises its result."""
+        core = () if self.core.op_type == "DequantizeLinear" else self.core.node_names
+        return merged_names(core, self.epilogue.nodes, self.op.node_names)
 
 
 Conversion: TypeAlias = Callable[[Root], SSAValue]
