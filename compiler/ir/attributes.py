@@ -132,14 +132,24 @@ def tensor_type(shape: Sequence[int], dtype: np.dtype[Any] | str) -> Tensor:
     return TensorType(element_type(dtype), [int(size) for size in shape])  # pyright: ignore[reportArgumentType]
 
 
+def typed_like(value: SSAValue, shape: Sequence[int]) -> Tensor:
+    """A tensor of another shape with the element type of a value."""
+    return TensorType(element_of(value), [int(size) for size in shape])
+
+
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """Shape of a tensor value."""
     return tuple(int(size) for size in _tensor(value).get_shape())
 
 
+def element_of(value: SSAValue) -> Attribute:
+    """Element type of a tensor value."""
+    return _tensor(value).get_element_type()
+
+
 def dtype_of(value: SSAValue) -> np.dtype[Any]:
     """NumPy type of a tensor value."""
-    return numpy_dtype(_tensor(value).get_element_type())
+    return numpy_dtype(element_of(value))
 
 
 def _tensor(value: SSAValue) -> Tensor:

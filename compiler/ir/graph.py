@@ -7,6 +7,7 @@ Attributes of every op, besides those of the ONNX operator:
     version: Of the operator set.
     nodes: Names of the ONNX nodes that it stands for.
     given_inputs, given_outputs: Their positions, where optional ones are left out in between.
+    reason: Why the op could not be converted to the next level, where a pass tried.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from .attributes import (
 )
 from .graph_table import OPERATORS, Operator, ShapeRule
 
+REASON = "reason"
 Plain: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]"
 """What an ONNX attribute holds, as Python has it."""
 
@@ -57,6 +59,7 @@ class GraphOp(IRDLOperation):
     nodes = attr_def(ArrayAttr[StringAttr])
     given_inputs = opt_attr_def(Integers)
     given_outputs = opt_attr_def(Integers)
+    reason = opt_attr_def(StringAttr)
     outputs = var_result_def(Tensor)
     traits = traits_def(Pure())
 

@@ -50,11 +50,7 @@ def _unary(name: str, op_type: str, **attributes: AttributeKind) -> Operator:
 
 
 def _binary(name: str, op_type: str) -> Operator:
-    # before operator set 7 broadcasting was asked for
-    attributes: dict[str, AttributeKind] = {"axis": "int", "broadcast": "int"}
-    return Operator(
-        name=name, op_type=op_type, operands=(2, 2), shape="broadcast", is_elementwise=True, attributes=attributes
-    )
+    return Operator(name=name, op_type=op_type, operands=(2, 2), shape="broadcast", is_elementwise=True)
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -93,6 +89,20 @@ OPERATORS: tuple[Operator, ...] = (
     _unary("exp", "Exp"),
     _unary("log", "Log"),
     _unary("neg", "Neg"),
+    _unary("sign", "Sign"),
+    _unary("floor", "Floor"),
+    _unary("ceil", "Ceil"),
+    _unary("round", "Round"),
+    _unary("sin", "Sin"),
+    _unary("cos", "Cos"),
+    _unary("atan", "Atan"),
+    _unary("celu", "Celu", alpha="float"),
+    _unary("thresholded_relu", "ThresholdedRelu", alpha="float"),
+    _unary("shrink", "Shrink", bias="float", lambd="float"),
+    _unary("swish", "Swish", alpha="float"),
+    _binary("prelu", "PRelu"),
+    Operator(name="max", op_type="Max", operands=(1, MANY), shape="broadcast", is_elementwise=True),
+    Operator(name="min", op_type="Min", operands=(1, MANY), shape="broadcast", is_elementwise=True),
     _unary("abs", "Abs"),
     _unary("identity", "Identity"),
     _unary("cast", "Cast", to="int", saturate="int", round_mode="text"),

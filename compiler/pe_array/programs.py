@@ -28,6 +28,7 @@ from ...archdsl import (
     pe_array,
     written_mapping,
 )
+from ..quantisation.scaling import MULTIPLIER_BITS, multipliers_and_shifts
 from .builder import ProgramBuilder
 from .convolution import ConvLayout, ConvShape, gemm_shape, layout_of
 from .images import place_parameters, place_weights
@@ -38,8 +39,6 @@ Elements = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 FLOAT_DTYPES = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
-MULTIPLIER_BITS = 31
-MAX_SHIFT = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +65,6 @@ class Quantisation:
 def channel_scaling(quantisation: Quantisation, outputs: int) -> tuple[Ints, Ints]:
     """Multiplier and shift of every output channel: input_scale * weight_scale / output_scale = multiplier / 2^shift.
 
-    Source: Jacob et al., "Quantization and Training of Neural Networks", CVPR 2018, equations 5 and 6, with a
-    multiplier of 31 bits from 1/2 to 1.
-
     Raises:
         CompileError: The number of scales is neither 1 nor `outputs`, or a ratio is out of the hardware's range.
     """
@@ -77,22 +73,13 @@ def channel_scaling(quantisation: Quantisation, outputs: int) -> tuple[Ints, Int
         raise CompileError(
             f"there are {len(scales)} weight scales; there must be 1 or one per output channel ({outputs})"
         )
-    found: list[tuple[int, int]] = []
-    for scale in scales * (outputs if len(scales) == 1 else 1):
-        ratio = quantisation.input_scale * scale / quantisation.output_scale
-        if not ratio > 0 or not math.isfinite(ratio):
+    ratios = np.broadcast_to(np.array(scales) * quantisation.input_scale / quantisation.output_scale, (outputs,))
+    for ratio in ratios:
+        if not 0 < ratio < math.inf:
             raise CompileError(f"input_scale * weight_scale / output_scale is {ratio}; it must be positive and finite")
-        fraction, exponent = math.frexp(ratio)
-        multiplier, shift = round(fraction * 2**MULTIPLIER_BITS), MULTIPLIER_BITS - exponent
-        if multiplier == 2**MULTIPLIER_BITS:
-            multiplier, shift = multiplier // 2, shift - 1
-        if shift < 0:
+        if ratio >= 2**MULTIPLIER_BITS:
             raise CompileError(f"input_scale * weight_scale / output_scale is {ratio}; it must be below {2**31}")
-        found.append(
-            (multiplier, shift) if shift <= MAX_SHIFT else (multiplier >> min(shift - MAX_SHIFT, 63), MAX_SHIFT)
-        )
-    multipliers, shifts = zip(*found, strict=True)
-    return np.array(multipliers, dtype=np.int64), np.array(shifts, dtype=np.int64)
+    return multipliers_and_shifts(ratios)
 
 
 def conv_image(
