@@ -106,7 +106,7 @@ def irdl_text(dialects: Iterable[Dialect] = OWN_DIALECTS, *, is_named: bool = Fa
 
     Args:
         dialects: Which ones.
-        is_named: Whether operands, results and regions have names, as LLVM 20 and later ask and LLVM 19 forbids.
+        is_named: Whether operands, results, regions and parameters have names, as LLVM 20 and later ask and LLVM 19 forbids.
 
     Raises:
         TypeError: A dialect has what IRDL has no word for.
@@ -115,18 +115,19 @@ def irdl_text(dialects: Iterable[Dialect] = OWN_DIALECTS, *, is_named: bool = Fa
 
 
 def _dialect(dialect: Dialect, is_named: bool) -> str:
-    parts = [_attribute(attribute) for attribute in dialect.attributes]
+    parts = [_attribute(attribute, is_named) for attribute in dialect.attributes]
     for operation in dialect.operations:
         assert issubclass(operation, IRDLOperation)
         parts.append(_operation(operation, is_named))
     return f"irdl.dialect @{dialect.name} {{\n" + "".join(parts) + "}\n"
 
 
-def _attribute(attribute: type[Attribute]) -> str:
+def _attribute(attribute: type[Attribute], is_named: bool) -> str:
     if not issubclass(attribute, ParametrizedAttribute):
         raise TypeError(f"{attribute.name}: IRDL has only attributes with parameters; make it a ParametrizedAttribute")
     body = _Body()
-    parameters = [body.constraint(found.constr) for _, found in attribute.get_irdl_definition().parameters]
+    definition = attribute.get_irdl_definition()
+    parameters = [_named(name, body.constraint(found.constr), is_named) for name, found in definition.parameters]
     if parameters:
         body.add(f"irdl.parameters({', '.join(parameters)})")
     kind = "type" if issubclass(attribute, TypeAttribute) else "attribute"

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, FusedLoc, ModuleOp, NameLoc, NoneAt
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from ...archdsl import CompileError
 from .registry import context
@@ -85,3 +85,5 @@ def parse_module(text: str, name: str = "<string>") -> ModuleOp:
             f"{name}:{line}:{column}: not a module of the IR: {error.msg}; dump it again, or mend this line\n"
             f"    {found}\n    {' ' * (column - 1)}^"
         ) from None
+    except (VerifyException, UnicodeDecodeError) as error:  # of attributes, which xDSL makes while it parses
+        raise CompileError(f"{name}: not a module of the IR: {error}; dump it again, or mend it") from None
