@@ -161,7 +161,7 @@ def _ranges(body: _Body, described: Sequence[tuple[str, object, RangeConstraint[
         return [_named("any", f"variadic {body.value('irdl.any')}", is_named)]
     parts: list[str] = []
     for name, found, constraint in described:
-        value = body.constraint(_element(constraint))
+        value = body.constraint(element_constraint(constraint))
         word = "optional " if isinstance(found, OptionalDef) else "variadic " if isinstance(found, VariadicDef) else ""
         parts.append(_named(name, word + value, is_named))
     return parts
@@ -176,10 +176,10 @@ def _regions(body: _Body, operation: type[IRDLOperation], is_named: bool) -> lis
     return parts
 
 
-def _element(constraint: RangeConstraint[Any]) -> AttrConstraint[Any]:
+def element_constraint(constraint: RangeConstraint[Any]) -> AttrConstraint[Any]:
     """What every element of a range must be."""
     if isinstance(constraint, RangeLengthConstraint):
-        return _element(constraint.constraint)
+        return element_constraint(constraint.constraint)
     return constraint.constr if isinstance(constraint, RangeOf) else AnyAttr()
 
 

@@ -1,4 +1,4 @@
-"""Modules as text, in MLIR's generic form, and back. Text is for dumps and tests: parsing takes 0.3 ms an op.
+"""Modules as text, in MLIR's generic form, and back. Text is for dumps and tests: parsing takes 1 ms an op.
 
 Ops carry the names of the ONNX nodes that they stand for in `nodes`; the text repeats them as locations, so that whatever
 reads it can say where something comes from: `loc("node")`, or `loc(fused["first", "second"])` for several.

@@ -30,9 +30,8 @@ from tileloom.compiler.ir.irdl import irdl_text
 from tileloom.compiler.ir.mlir_opt import OVERRIDE, check_with_mlir, find_mlir_opt
 from tileloom.compiler.ir.text import print_module
 
+from ..reference import needs_mlir
 from .modules import ModuleMaker
-
-needs_mlir = pytest.mark.skipif(find_mlir_opt() is None, reason="no mlir-opt (Debian: apt-get install mlir-19-tools)")
 
 
 @irdl_attr_definition

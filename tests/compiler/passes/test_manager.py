@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tileloom.archdsl import CompileError, PassError
-from tileloom.compiler.ir.mlir_opt import check_with_mlir, find_mlir_opt
+from tileloom.compiler.ir.mlir_opt import check_with_mlir
 from tileloom.compiler.ir.store import DataStore
 from tileloom.compiler.ir.text import print_module
 from tileloom.compiler.passes.base import PassContext
@@ -18,6 +18,7 @@ from tileloom.compiler.passes.dumps import load_dump
 from tileloom.compiler.passes.manager import PassManager, split_names
 
 from ..ir.modules import ModuleMaker
+from ..reference import needs_mlir
 from .toys import PIPELINE, DropAttribute, InvertTables, Refuse, ShiftZeroPoints, lookups
 
 
@@ -162,7 +163,7 @@ def test_files_that_are_no_dumps_are_told(tmp_path: Path) -> None:
         load_dump(path)
 
 
-@pytest.mark.skipif(find_mlir_opt() is None, reason="no mlir-opt (Debian: apt-get install mlir-19-tools)")
+@needs_mlir
 def test_mlir_takes_every_dump(tmp_path: Path) -> None:
     maker = ModuleMaker(5)
     module = maker.module(30)
