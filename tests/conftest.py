@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parent.parent
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
 IS_CI: Final = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
-MAY_BE_ABSENT: Final = ("reference data is absent", "no Chromium", "needs a GPU")
+MAY_BE_ABSENT: Final = ("reference data is absent", "no Chromium", "needs a GPU", "no mlir-opt")
 """Beginnings of the reasons for which a test may be skipped under CI too: what the project cannot install."""
 
 ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -7,6 +7,7 @@ from .networks import (
     quantised_resnet8,
     quantised_resnet50,
 )
+from .random_graphs import random_quantised_graph
 
 __all__ = [
     "quantised_autoencoder",
@@ -14,4 +15,5 @@ __all__ = [
     "quantised_mobilenet",
     "quantised_resnet8",
     "quantised_resnet50",
+    "random_quantised_graph",
 ]

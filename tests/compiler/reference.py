@@ -1,4 +1,4 @@
-"""What onnx and onnxruntime say of a model."""
+"""Judges that are not ours: onnx and onnxruntime for models, mlir-opt for modules."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tileloom.compiler.ir.mlir_opt import find_mlir_opt
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Array = npt.NDArray[Any]
+
+needs_mlir = pytest.mark.skipif(find_mlir_opt() is None, reason="no mlir-opt (Debian: apt-get install mlir-19-tools)")
 
 
 def check_onnx(model: ModelProto) -> None:

@@ -1,0 +1,25 @@
+"""All dialects of the IR, in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.ir import Dialect
+
+from .data import Data
+from .qnn import Qnn
+
+OWN_DIALECTS: Final[tuple[Dialect, ...]] = (Data, Qnn)
+"""Dialects that are defined here, by level; a new one is a line here."""
+BORROWED_DIALECTS: Final[tuple[Dialect, ...]] = (Builtin,)
+"""Dialects of MLIR that modules use too."""
+
+
+def context() -> Context:
+    """A context in which modules of every level can be parsed."""
+    known = Context()
+    for dialect in (*BORROWED_DIALECTS, *OWN_DIALECTS):
+        known.load_dialect(dialect)
+    return known
