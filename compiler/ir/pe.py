@@ -120,4 +120,4 @@ def kernel_op(source: Operation) -> KernelOp:
     return KernelOp.create(attributes={name: source.attributes[name] for name in names})
 
 
-PeDialect = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])
+Pe = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])

@@ -9,9 +9,12 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Dialect
 
 from .data import Data
+from .graph import Graph
+from .pe import Pe
 from .qnn import Qnn
+from .tile import Tile
 
-OWN_DIALECTS: Final[tuple[Dialect, ...]] = (Data, Qnn)
+OWN_DIALECTS: Final[tuple[Dialect, ...]] = (Data, Graph, Qnn, Tile, Pe)
 """Dialects that are defined here, by level; a new one is a line here."""
 BORROWED_DIALECTS: Final[tuple[Dialect, ...]] = (Builtin,)
 """Dialects of MLIR that modules use too."""

@@ -505,7 +505,7 @@ class StoreOp(IRDLOperation):
         _require(self, self.bits.value.data in (4, 8, 32), f"bits are {self.bits.value.data}")
 
 
-TileDialect = Dialect(
+Tile = Dialect(
     "tile",
     [
         ProgramOp, BufferOp, KernelOp, ForOp, PlaceOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,

@@ -10,7 +10,6 @@ from typing import Final
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...archdsl import CompileError
-from ..ir.data import ConstantOp
 from ..ir.store import DataStore
 from ..ir.text import parse_module, print_module
 
@@ -57,7 +56,8 @@ def save_dump(folder: Path, module: ModuleOp, position: int, pass_name: str) -> 
 
 def arrays_of(module: ModuleOp) -> set[str]:
     """Keys of the arrays that a module refers to."""
-    return {op.sha256.data for op in module.walk() if isinstance(op, ConstantOp)}
+    keys = (op.attributes.get("sha256") for op in module.walk())
+    return {key.data for key in keys if isinstance(key, StringAttr)}
 
 
 def save_arrays(folder: Path, store: DataStore, keys: set[str], *, keeps_others: bool) -> None:
