@@ -75,10 +75,11 @@ def element_type(dtype: np.dtype[Any] | str) -> Attribute:
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The NumPy type that an element type stands for; int8 for int4, whose elements are kept one in a byte."""
     if isinstance(element, IntegerType):
-        bits = int(element.width.data)
+        integer = cast("IntegerType[int, Signedness]", element)
+        bits = integer.width.data
         if bits == 1:
             return np.dtype(bool)
-        kind = "uint" if element.signedness.data == Signedness.UNSIGNED else "int"
+        kind = "uint" if integer.signedness.data == Signedness.UNSIGNED else "int"
         return np.dtype(f"{kind}{max(8, bits)}")
     for name, known in _ELEMENTS.items():
         if known == element:
@@ -102,5 +103,6 @@ def dtype_of(value: SSAValue) -> np.dtype[Any]:
 
 
 def _tensor(value: SSAValue) -> Tensor:
-    assert isinstance(value.type, TensorType)
-    return cast(Tensor, value.type)
+    found: Attribute = value.type
+    assert isinstance(found, TensorType)
+    return cast("Tensor", found)
