@@ -67,7 +67,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     CanonicaliseQnn(),
     FoldPermutations(),
     FuseLookups(),
-    FoldConstants(),
+    FoldConstants(folds_weights=True),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
 )
