@@ -75,10 +75,10 @@ def _after_product(op: GraphOp, store: DataStore) -> list[str]:
     """Quantises a product whose function is quantised by `op`."""
     function = function_of(op.inputs[0], store)
     core = None if function is None else made_by(function.source, *CORES)
-    if function is None or core is None or not function.ops or not is_computable(function):
+    if function is None or core is None or not function.ops:
         return []
-    if epilogue_of(op.inputs[0], store).source == function.source:
-        return []  # requantisation does it
+    if epilogue_of(op.inputs[0], store).source == function.source or not is_computable(function):
+        return []  # requantisation does it, or nobody can
     low, high = _changing_range(
         lambda points: quantised_values(op, function.evaluate(points), store), _bound(core, store)
     )
