@@ -36,6 +36,7 @@ from .passes.lower_one_dimensional import LowerOneDimensional
 from .passes.quantise_intermediates import QuantiseIntermediates
 from .passes.sink_dequantize import SinkDequantize
 from .passes.sink_transposes import SinkTransposes
+from .passes.split_rectifiers import SplitRectifiers
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -55,6 +56,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     FoldConstants(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    SplitRectifiers(),
     QuantiseIntermediates(),
     ConvertConvolutionsToQnn(),
     ConvertProductsToQnn(),

@@ -74,14 +74,14 @@ class QuantiseIntermediates:
 def _after_product(op: GraphOp, store: DataStore) -> list[str]:
     """Quantises a product whose function is quantised by `op`."""
     function = function_of(op.inputs[0], store)
-    core = None if function is None else made_by(function.source, *CORES)
-    if function is None or core is None or not function.ops:
+    if function is None or not function.ops:
         return []
-    if epilogue_of(op.inputs[0], store).source == function.source or not is_computable(function):
+    before = epilogue_of(function.source, store)
+    core = made_by(before.source, *CORES)
+    if core is None or epilogue_of(op.inputs[0], store).source == before.source or not is_computable(function):
         return []  # requantisation does it, or nobody can
-    low, high = _changing_range(
-        lambda points: quantised_values(op, function.evaluate(points), store), _bound(core, store)
-    )
+    bound = float(np.abs(before.gain).max() * _bound(core, store) + np.abs(before.offset).max())
+    low, high = _changing_range(lambda points: quantised_values(op, function.evaluate(points), store), bound)
     step = _covering(low, high)
     _insert(function.source, step, store)
     return [_notice(core, function, step)]
