@@ -30,6 +30,7 @@ from .passes.fold_constants import FoldConstants
 from .passes.fold_permutations import FoldPermutations
 from .passes.fuse_lookups import FuseLookups
 from .passes.hoist_quantize import HoistQuantize
+from .passes.lower_border_pools import LowerBorderPools
 from .passes.lower_gemm import LowerGemm
 from .passes.lower_means import LowerMeans
 from .passes.lower_one_dimensional import LowerOneDimensional
@@ -48,6 +49,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     LowerGemm(),
     LowerOneDimensional(),
     LowerMeans(),
+    LowerBorderPools(),
     FoldBatchNorm(),
     ConvertUnsignedToSigned(),
     SinkDequantize(),
