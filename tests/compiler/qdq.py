@@ -122,14 +122,9 @@ def run_onnxruntime(source: ModelProto | Path, inputs: Mapping[str, Array]) -> l
     return session.run(None, dict(inputs))
 
 
-def lowered(model: ModelProto) -> tuple[ModuleOp, list[str]]:
-    """The lowered module, and the operators that stay on the host besides those that quantise."""
-    module, _ = lower_network(model)
-    host = [op.op_type for op in module.body.block.ops if isinstance(op, GraphOp) and op.op_type not in QUANTISERS]
-    return module, host
-
-
-def check_against_onnxruntime(model: ModelProto, *, seeds: int = 3, equal: float = 0.99, host: Sequence[str] = ()) -> ModuleOp:
+def check_against_onnxruntime(
+    model: ModelProto, *, seeds: int = 3, equal: float = 0.99, host: Sequence[str] = ()
+) -> ModuleOp:
     """Lowers a network and compares its integer outputs with onnxruntime's: at most one step apart.
 
     Args:
