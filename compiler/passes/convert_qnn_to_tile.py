@@ -8,7 +8,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from ...archdsl import PassError, pe_array
-from ..tiling.network import NetworkTiler, Options
+from ..tiling.network import Options, tile_program
 from ..tiling.partition import parts_of, with_programs
 from .base import PassContext
 
@@ -61,8 +61,7 @@ class ConvertQnnToTile:
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
         programs = [
-            (part, NetworkTiler(part, ctx.store, array, options).run(name))
-            for part, name in zip(parts, names, strict=True)
+            (part, tile_program(part, ctx.store, array, options, name)) for part, name in zip(parts, names, strict=True)
         ]
         with_programs(made, programs)
         return made

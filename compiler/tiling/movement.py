@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import CompileError
+from ...archdsl import PassError
 from ..ir.tile import Linear, StoreOp, VectorOp, indexed
 from .activations import Activation, Format
 from .loops import equal_parts, split
@@ -118,7 +118,7 @@ def _axes(target: Target, copy: StridedCopy) -> tuple[int, list[tuple[int, int, 
         while lanes * 2 <= array.cols and size % (lanes * 2) == 0 and not any(step % (lanes * 2) for step in steps):
             lanes *= 2
     if not copy.target.is_local and lanes < min(array.cols, array.bus_bytes):
-        raise CompileError(
+        raise PassError(
             f"{copy.target.name}: elements move to places that stores to main memory cannot reach; it must fit the"
             f" scratchpad ({copy.target.format.num_bytes} B)"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import CompileError, ceil_div
+from ...archdsl import PassError, ceil_div
 from ..ir.tile import Linear
 from .convolution import Convolution, OutputTile, flattened, row_bytes_of, section_ops, sections_of, taps_of_convolution
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
@@ -34,7 +34,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     """The tiling of the least cycles.
 
     Raises:
-        CompileError: Not even one output fits.
+        PassError: Not even one output fits.
     """
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
@@ -47,7 +47,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
         )
         needed = staged_bytes(target, conv.input, rows, columns)
         weights = target.array.rows * row_bytes_of(target, conv)
-        raise CompileError(
+        raise PassError(
             f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
             f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
             " are missing; use a larger scratchpad"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import CompileError, ceil_div
+from ...archdsl import PassError, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
 from .activations import Activation
@@ -108,7 +108,7 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
     tile of it is staged once, and all channels pass it.
 
     Raises:
-        CompileError: Not even one output fits.
+        PassError: Not even one output fits.
     """
     num_x = equal_parts(work.output_width, min(target.most_vectors, work.output_width))
     num_y = equal_parts(work.output_height, min(max(1, target.most_vectors // num_x), work.output_height))
@@ -172,7 +172,7 @@ def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tu
         elif needed(1, 1) <= room:
             break
         else:
-            raise CompileError(
+            raise PassError(
                 f"one output needs {needed(1, 1)} B of its inputs at once, and {room} B of the scratchpad are free for"
                 f" them: {needed(1, 1) - room} B are missing; use a larger scratchpad"
             )
