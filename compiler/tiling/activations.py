@@ -73,9 +73,9 @@ def axes_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
 
 
 def stored_format(array: PeArray, shape: Sequence[int]) -> Format:
-    """What stores write: a vector of outputs begins at a multiple of its own bytes, or of the bus where that is less."""
+    """What stores write: vectors of outputs begin where they lie within a word of the scratchpad."""
     images, height, width, channels = axes_of(shape)
-    pixel = aligned(channels, min(array.cols, array.bus_bytes))
+    pixel = aligned(channels, array.vector_bytes)
     row = aligned(width * pixel, array.bus_bytes) if height * images > 1 else width * pixel
     return Format(images=images, height=height, width=width, channels=channels, pixel_bytes=pixel, row_bytes=row)
 

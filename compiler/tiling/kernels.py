@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -16,9 +16,10 @@ from ..ir.attributes import shape_of
 from ..ir.data import ConstantOp
 from ..ir.store import Array, DataStore
 from ..ir.text import nodes_of
-from .activations import axes_of
+from ..ir.tile import Linear
+from .activations import aligned, axes_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
-from .movement import StridedCopy, copy_ops, strides_of
+from .movement import Box, copy_ops, dense_strides, place_for, strides_of
 from .streaming import streamed_ops
 from .target import Output, Target
 from .values import Values
@@ -237,83 +238,115 @@ class KernelMaker:
             found += vector_ops(self.target, work)
         return found
 
+    # ---- Movement.
+
     def _reshape(self, op: Operation) -> list[Operation]:
-        """Elements in the same order: on one side at least they must lie side by side."""
+        """Elements in the same order: through a place where they lie side by side."""
         operand, result = op.operands[0], op.results[0]
-        source, places = self.values.activation(operand).format, self.values.targets(result)
-        if all(place.format.pixel_bytes == place.format.channels or place.format.pixels == 1 for place in places):
-            shape = shape_of(operand)
-            return self._moved(op, operand, shape, write_strides=_dense(shape))
-        if source.pixel_bytes == source.channels and not source.has_gaps:
-            shape = shape_of(result)
-            return self._moved(op, operand, shape, read_strides=_dense(shape))
-        raise PassError(
-            f"a reshape from {list(shape_of(operand))} to {list(shape_of(result))}: pixels have gaps on both sides; pad the"
-            f" channels to a multiple of {min(self.target.array.cols, self.target.array.bus_bytes)}"
+        shape, wanted = shape_of(operand), shape_of(result)
+        found, source = self._on_chip(operand)
+        between = place_for(self.target, math.prod(shape), "a tensor that is reshaped")
+        dense = Box(buffer=between.result, begin=0, strides=dense_strides(shape))
+        found += [between, *copy_ops(self.target, shape, source, dense, self._copying())]
+        return found + self._delivered(
+            op, [(wanted, replace(dense, strides=dense_strides(wanted)), (0,) * len(wanted))]
         )
 
     def _transpose(self, op: Operation) -> list[Operation]:
         transpose = cast(qnn.TransposeOp, op)
-        steps = strides_of(self.values.activation(transpose.input).format, shape_of(transpose.input))
-        permuted = tuple(steps[axis] for axis in transpose.permutation.get_values())
-        return self._moved(op, transpose.input, shape_of(op.results[0]), read_strides=permuted)
+        found, source = self._on_chip(transpose.input)
+        permuted = tuple(source.strides[axis] for axis in transpose.permutation.get_values())
+        shape = shape_of(op.results[0])
+        return found + self._delivered(op, [(shape, replace(source, strides=permuted), (0,) * len(shape))])
 
     def _slice(self, op: Operation) -> list[Operation]:
         some = cast(qnn.SliceOp, op)
-        steps = strides_of(self.values.activation(some.input).format, shape_of(some.input))
-        begin, strides = some.begin.get_values(), some.steps.get_values()
-        return self._moved(
-            op, some.input, shape_of(op.results[0]), read_at=sum(at * step for at, step in zip(begin, steps, strict=True)),
-            read_strides=tuple(num * step for num, step in zip(strides, steps, strict=True)),
+        found, source = self._on_chip(some.input)
+        begin, steps = some.begin.get_values(), some.steps.get_values()
+        box = Box(
+            buffer=source.buffer, begin=source.begin + sum(map(math.prod, zip(begin, source.strides, strict=True))),
+            strides=tuple(map(math.prod, zip(steps, source.strides, strict=True))),
         )  # fmt: skip
+        shape = shape_of(op.results[0])
+        return found + self._delivered(op, [(shape, box, (0,) * len(shape))])
 
     def _concat(self, op: Operation) -> list[Operation]:
         concat = cast(qnn.ConcatOp, op)
-        axis, found, at = int(concat.axis.value.data), list[Operation](), 0
+        axis, at = int(concat.axis.value.data), 0
+        found: list[Operation] = []
+        boxes: list[tuple[tuple[int, ...], Box, tuple[int, ...]]] = []
         for operand in concat.inputs:
-            found += self._moved(op, operand, shape_of(operand), write_axis=(axis, at))
-            at += shape_of(operand)[axis]
-        return found
+            shape = shape_of(operand)
+            ops, source = self._on_chip(operand)
+            found += ops
+            boxes.append((shape, source, tuple(at if idx == axis else 0 for idx in range(len(shape)))))
+            at += shape[axis]
+        return found + self._delivered(op, boxes)
 
     def _pad(self, op: Operation) -> list[Operation]:
         pad = cast(qnn.PadOp, op)
-        value, shape = int(pad.value.value.data), shape_of(op.results[0])
-        found = self._moved(op, pad.input, shape, scalar=0, added=value, read_strides=(0,) * len(shape))
-        return found + self._moved(op, pad.input, shape_of(pad.input), write_from=tuple(pad.before.get_values()))
+        found, source = self._on_chip(pad.input)
+        boxes = [(shape_of(pad.input), source, tuple(pad.before.get_values()))]
+        return found + self._delivered(op, boxes, fill=int(pad.value.value.data))
 
-    def _moved(
-        self, op: Operation, operand: SSAValue, shape: Sequence[int], *, read_at: int = 0,
-        read_strides: tuple[int, ...] | None = None, write_strides: tuple[int, ...] | None = None, write_axis: tuple[int, int] = (0, 0),
-        write_from: tuple[int, ...] | None = None, scalar: int = 1, added: int = 0,
-    ) -> list[Operation]:  # fmt: skip
-        """A box of an operand to a box of the result that begins at `write_from`, or at an element of an axis."""
-        source = self.values.activation(operand)
-        if not source.is_local:
-            raise PassError(f"{source.name} must fit the scratchpad to be moved ({source.format.num_bytes} B)")
-        found = self._fetched(operand)
+    def _copying(self, added: int = 0) -> SSAValue:
+        """Channel parameters that leave elements as they are, and add something."""
         ones = np.ones(self.target.array.cols, dtype=np.int64)
-        parameters = self.target.channel_parameters("copy", ones * added, ones, ones * 0)
-        for target in self.values.targets(op.results[0]):
-            steps = strides_of(target.format, shape_of(op.results[0]))
-            begin = write_from or tuple(write_axis[1] if axis == write_axis[0] else 0 for axis in range(len(steps)))
-            copy = StridedCopy(
-                source=source, target=target, shape=tuple(shape), read_at=read_at,
-                read_strides=read_strides or strides_of(source.format, shape_of(operand)),
-                write_at=sum(at * step for at, step in zip(begin, steps, strict=True)),
-                write_strides=write_strides or steps, scalar=scalar,
-            )  # fmt: skip
-            found += copy_ops(self.target, copy, parameters)
+        return self.target.channel_parameters("copy", ones * added, ones, ones * 0)
+
+    def _on_chip(self, operand: SSAValue) -> tuple[list[Operation], Box]:
+        """An operand in the scratchpad, as a whole: what it takes, and where it stands."""
+        place, shape = self.values.activation(operand), shape_of(operand)
+        strides = strides_of(place.format, shape)
+        if place.is_local:
+            return self._fetched(operand), Box(buffer=self.target.buffers.of(place), begin=0, strides=strides)
+        staged = place_for(self.target, aligned(place.format.num_bytes, self.target.array.bus_bytes), place.name)
+        row = place.view(
+            replace(place.format, images=1, height=1, width=place.format.num_bytes, channels=1, pixel_bytes=1)
+        )
+        _, ops = self.target.staged(self.target.buffers.of(row), Linear(), place.format.num_bytes, staged)
+        return ops, Box(buffer=staged.result, begin=0, strides=strides)
+
+    def _delivered(
+        self, op: Operation, boxes: Sequence[tuple[tuple[int, ...], Box, tuple[int, ...]]], fill: int | None = None
+    ) -> list[Operation]:
+        """Boxes of elements put together as the result: each one's shape, where it is read, and where in the result it begins.
+
+        Stores reach every byte of the scratchpad, but not of main memory: what is to stand there is put together in the
+        scratchpad first.
+        """
+        result = op.results[0]
+        places, shape = self.values.targets(result), shape_of(result)
+        format_ = places[0].format
+        strides = strides_of(format_, shape)
+        found: list[Operation] = []
+        if places[0].is_local:
+            made = self.target.buffers.of(places[0])
+        else:
+            place = place_for(self.target, aligned(format_.num_bytes, self.target.array.bus_bytes), places[0].name)
+            found.append(place)
+            made = place.result
+        if fill is not None:
+            nothing = Box(buffer=made, begin=0, strides=(0,) * len(shape))
+            whole = Box(buffer=made, begin=0, strides=strides)
+            found += copy_ops(self.target, shape, nothing, whole, self._copying(fill), scalar=0)
+        for box_shape, box, begin in boxes:
+            write = Box(buffer=made, begin=sum(map(math.prod, zip(begin, strides, strict=True))), strides=strides)
+            found += copy_ops(self.target, box_shape, box, write, self._copying())
+        # All bytes, those between pixels too.
+        bytes_ = (format_.images * format_.height, format_.width * format_.pixel_bytes)
+        for place in places:
+            if not place.is_local:
+                read = Box(buffer=made, begin=0, strides=(format_.row_bytes, 1))
+                found += copy_ops(
+                    self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), self._copying()
+                )  # fmt: skip
         return found
 
 
 def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:
     """Loads rows of one image of several."""
     return lambda rows: fetch(first + min(rows, height))
-
-
-def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    """Bytes along each axis of elements side by side."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _name(op: Operation) -> str:

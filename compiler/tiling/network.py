@@ -55,7 +55,7 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         PassError: An op has no kernel, or does not fit the array's memories; with the op's nodes.
     """
     target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
-    values = Values(part=part, array=array, target=target)
+    values = Values(part=part, array=array, target=target, store=store)
     plan = values.place(options.staging_bytes, keeps_layers=options.keeps_layers, keeps_on_chip=options.keeps_on_chip)
     maker = KernelMaker(values=values, target=target, store=store)
     kernels: list[Operation] = []

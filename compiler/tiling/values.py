@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...archdsl import PassError, PeArray
 from ..ir import qnn
 from ..ir.attributes import shape_of
 from ..ir.data import ConstantOp, InputOp
+from ..ir.store import DataStore
 from ..ir.text import nodes_of
 from ..ir.tile import MAIN, SCRATCHPAD
 from .activations import Activation, Format, aligned, axes_of, given_format, stored_format
@@ -55,11 +57,13 @@ class Values:
         part: Its ops, inputs and outputs.
         array: The PE array.
         target: What is made.
+        store: Arrays of constants.
     """
 
     part: Part
     array: PeArray
     target: Target
+    store: DataStore
     kernels: list[Operation] = field(default_factory=list[Operation])
     _tensors: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     _aliases: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -100,9 +104,11 @@ class Values:
             keeps_layers: Whether every result stands in main memory too.
             keeps_on_chip: Whether tensors may stand in the scratchpad.
         """
-        unit = self.array.bus_bytes
-        for tensor in self.tensors:
-            if tensor.is_input or tensor.is_output or keeps_layers:
+        unit = max(self.array.bus_bytes, self.array.vector_bytes)
+        for root, tensor in self._tensors.items():
+            if isinstance(root.owner, ConstantOp):
+                self._place_constant(root, tensor)
+            elif tensor.is_input or tensor.is_output or keeps_layers:
                 self._place_in_memory(tensor)
         wanted = [
             Lifetime(
@@ -184,32 +190,45 @@ class Values:
         root = self.root(op.input)
         if root not in self._tensors:  # an input that is read for the first time takes any shape
             return root in self.part.inputs and len(list(root.uses)) == 1
+        source = Activation(name="", format=self._tensors[root].format, space=MAIN, address=0)
         try:
-            _viewed(Activation(name="", format=self._tensors[root].format, space=MAIN, address=0), shape_of(op.result))
+            format_ = _viewed(source, shape_of(op.result)).format
         except PassError:
             return False
-        return True
+        # Loads of rows begin at a beat.
+        return format_.images * format_.height == 1 or format_.row_bytes % self.array.bus_bytes == 0
 
     # ---- Tensors.
 
     def _touch(self, op: Operation, idx: int) -> None:
-        for operand in op.operands:
-            if not isinstance(operand.owner, ConstantOp):
-                tensor = self._made(operand, idx)
-                tensor.last = max(tensor.last, idx)
-                tensor.reads += 1
+        for operand in activations_of(op):
+            tensor = self._made(operand, idx)
+            tensor.last = max(tensor.last, idx)
+            tensor.reads += 1
         self._made(op.results[0], idx)
 
     def _made(self, value: SSAValue, idx: int) -> Tensor:
         root = self.root(value)
         if root not in self._tensors:
             given = [known for known in self.part.inputs if self.root(known) is root]
-            form = given_format if given else stored_format
+            is_constant = isinstance(root.owner, ConstantOp)
+            form = given_format if given or is_constant else stored_format
             self._tensors[root] = Tensor(
                 name=self._unique(_name(given[0] if given else root)),
-                format=form(self.array, shape_of(value if given else root)), first=idx, last=idx, is_input=bool(given),
+                format=form(self.array, shape_of(value if given or is_constant else root)), first=idx, last=idx, is_input=bool(given) or is_constant,
             )  # fmt: skip
         return self._tensors[root]
+
+    def _place_constant(self, root: SSAValue, tensor: Tensor) -> None:
+        """A constant that is read as an activation: its bytes stand in main memory from the beginning."""
+        assert isinstance(root.owner, ConstantOp)
+        format_ = tensor.format
+        content = np.zeros((format_.images * format_.height, format_.row_bytes), dtype=np.uint8)
+        rows = root.owner.array(self.store).reshape(len(content), -1)
+        content[:, : rows.shape[1]] = np.ascontiguousarray(rows).view(np.uint8)
+        address = self.target.memory_bytes
+        self.target.constant(tensor.name, content.reshape(-1), "weight", is_shared=False)
+        tensor.memory = Activation(name=tensor.name, format=format_, space=MAIN, address=address)
 
     def _place_in_memory(self, tensor: Tensor) -> None:
         tensor.memory = Activation(
@@ -222,6 +241,17 @@ class Values:
     def _unique(self, name: str) -> str:
         self._names[name] = self._names.get(name, 0) + 1
         return name if self._names[name] == 1 else f"{name}#{self._names[name]}"
+
+
+def activations_of(op: Operation) -> list[SSAValue]:
+    """The operands of an op that are activations: neither weights of their own nor parameters."""
+    if isinstance(op, qnn.ConcatOp):
+        return list(op.inputs)
+    named = [getattr(op, name, None) for name in ("input", "first", "second")]
+    found = [value for value in named if value is not None]
+    if isinstance(op, qnn.MatMulOp) and not isinstance(op.weights.owner, ConstantOp):
+        found.append(op.weights)
+    return found
 
 
 def _viewed(activation: Activation, shape: Sequence[int]) -> Activation:
