@@ -20,6 +20,7 @@ from ..ir.tile import Linear
 from .activations import aligned, axes_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
 from .movement import Box, copy_ops, dense_strides, place_for, strides_of
+from .products import ComputedProduct, product_ops
 from .streaming import streamed_ops
 from .target import Output, Target
 from .values import Values
@@ -119,8 +120,35 @@ class KernelMaker:
 
     def _matmul(self, op: Operation) -> list[Operation]:
         matmul = cast(qnn.MatMulOp, op)
+        if not isinstance(matmul.weights.owner, ConstantOp):
+            return self._computed_matmul(matmul)
         weights = self._constant(matmul.weights)
+        if weights.ndim > 2 and math.prod(weights.shape[:-2]) > 1:
+            return self._computed_matmul(matmul)
+        weights = weights.reshape(weights.shape[-2:])
         return self._convolution(op, matmul.input, weights[None, None], qnn.Window())
+
+    def _computed_matmul(self, op: qnn.MatMulOp) -> list[Operation]:
+        """A product of two activations: the rows of the second one are the rows of weights."""
+        found, source = self._on_chip(op.input)
+        ops, weights = self._on_chip(op.weights)
+        found += ops
+        shape, result = shape_of(op.input), op.results[0]
+        parameters, output = self._parameters(op, _name(op)), self._output(op)
+        steps = [strides_of(place.format, shape_of(result)) for place in output.targets]
+        for batch in np.ndindex(*shape[:-2]):
+
+            def at(strides: Sequence[int], batch: tuple[int, ...] = batch) -> int:
+                return sum(map(math.prod, zip(batch, strides, strict=False)))
+
+            product = ComputedProduct(
+                input=source.buffer, input_at=source.begin + at(source.strides), input_step=source.strides[-2],
+                weights=weights.buffer, weights_at=weights.begin + at(weights.strides), weights_step=weights.strides[-2],
+                rows=shape[-2], terms=shape[-1], columns=shape_of(result)[-1], parameters=parameters,
+                writes=tuple((at(step), step[-2]) for step in steps),
+            )  # fmt: skip
+            found += product_ops(self.target, product, output)
+        return found
 
     def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
         name = _name(op)
@@ -327,7 +355,7 @@ class KernelMaker:
             found.append(place)
             made = place.result
         if fill is not None:
-            nothing = Box(buffer=made, begin=0, strides=(0,) * len(shape))
+            nothing = replace(boxes[0][1], strides=(0,) * len(shape))  # any element: it is multiplied by 0
             whole = Box(buffer=made, begin=0, strides=strides)
             found += copy_ops(self.target, shape, nothing, whole, self._copying(fill), scalar=0)
         for box_shape, box, begin in boxes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -172,7 +173,7 @@ class Values:
         found: set[Operation] = set()
         for value in self.part.outputs:
             moves = moves_before(value)
-            if not moves:
+            if not moves or any(use.operation in self.part.ops for use in value.uses):
                 continue
             source = moves[0].operands[0]
             if source.owner not in self.part.ops or source.owner in found or isinstance(source.owner, MOVES):
@@ -249,8 +250,10 @@ def activations_of(op: Operation) -> list[SSAValue]:
         return list(op.inputs)
     named = [getattr(op, name, None) for name in ("input", "first", "second")]
     found = [value for value in named if value is not None]
-    if isinstance(op, qnn.MatMulOp) and not isinstance(op.weights.owner, ConstantOp):
-        found.append(op.weights)
+    if isinstance(op, qnn.MatMulOp):
+        is_one = math.prod(shape_of(op.weights)[:-2]) == 1
+        if not is_one or not isinstance(op.weights.owner, ConstantOp):
+            found.append(op.weights)
     return found
 
 
