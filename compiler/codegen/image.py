@@ -33,7 +33,6 @@ def program_image(
     store: DataStore,
     *,
     scalings: Mapping[str, Scaling] | None = None,
-    predicted: Mapping[str, float] | None = None,
 ) -> ProgramImage:
     """The image of a program.
 
@@ -42,7 +41,6 @@ def program_image(
         arch: The architecture that it is for.
         store: Arrays of its constants.
         scalings: What the integers of inputs and outputs stand for, by buffer.
-        predicted: Predicted cycles of kernels, by name.
     """
     array = pe_array(arch)
     buffers = [op for op in program.body.block.ops if isinstance(op, tile.BufferOp)]
@@ -57,7 +55,7 @@ def program_image(
     regions = [
         Region(name=op.buffer_name.data, address=_address(op), size_bytes=_end(op) - _address(op)) for op in in_memory
     ]
-    instructions, records = _records(program, predicted or {})
+    instructions, records = _records(program)
     return make_image(arch, instructions, memory.tobytes(), symbols, regions=regions, ops=records)
 
 
@@ -110,7 +108,7 @@ def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tup
             dims={dim.data: int(size.value.data) for dim, size in zip(mark.dims, mark.sizes, strict=True)},
             nodes=tuple(node.data for node in mark.nodes), bound_cycles=float(mark.bound_cycles.value.data),
             compulsory_bytes=int(mark.compulsory_bytes.value.data), first_instruction=at, num_instructions=max(1, end - at), macs=int(mark.macs.value.data),
-            predicted_cycles=predicted.get(mark.kernel_name.data),
+            predicted_cycles=int(mark.predicted_cycles.value.data),
         )
         for (mark, at), end in zip(marks, ends, strict=True)
     ]  # fmt: skip

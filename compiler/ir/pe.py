@@ -48,7 +48,11 @@ class ProgramOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`."""
+    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`.
+
+    Attributes:
+        predicted_cycles: From the end of the kernel before to its own end, by the models' recurrence over steps.
+    """
 
     name = "pe.kernel"
     kernel_name = attr_def(StringAttr)
@@ -59,6 +63,7 @@ class KernelOp(IRDLOperation):
     macs = attr_def(Integer)
     bound_cycles = attr_def(Float)
     compulsory_bytes = attr_def(Integer)
+    predicted_cycles = attr_def(Integer)
 
 
 class InstructionOp(IRDLOperation):
@@ -129,10 +134,11 @@ def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
             yield op.instruction
 
 
-def kernel_op(source: Operation) -> KernelOp:
+def kernel_op(source: Operation, predicted_cycles: int) -> KernelOp:
     """The mark of a `tile.kernel`."""
     names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes")
-    return KernelOp.create(attributes={name: source.attributes[name] for name in names})
+    attributes = {name: source.attributes[name] for name in names}
+    return KernelOp.create(attributes={**attributes, "predicted_cycles": int_attr(predicted_cycles)})
 
 
 Pe = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])
