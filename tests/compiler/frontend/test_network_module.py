@@ -37,8 +37,8 @@ def test_weights_in_other_files_are_read(tmp_path: Path) -> None:
     network = model(
         [helper.make_node("MatMul", ["x", "w"], ["y"])], [tensor("x", [2, 60])], ["y"], [constant("w", weights)]
     )
-    save: Any = onnx.save  # its types are open
-    save(network, str(tmp_path / "net.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
+    package: Any = onnx  # the types of its functions are open
+    package.save(network, str(tmp_path / "net.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
     module, store = read_network(tmp_path / "net.onnx")
     (found,) = (op for op in module.body.block.ops if isinstance(op, ConstantOp))
     assert np.array_equal(found.array(store), weights)
