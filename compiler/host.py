@@ -10,21 +10,17 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ..archdsl import CompileError
 from .ir.graph import GraphOp
 
 SUPPORTED = (
     "Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "ReduceMean", "Add", "Sub",
-    "Mul", "BatchNormalization", "Relu", "Clip", "functions of one element", "Concat", "Flatten", "Gather of neighbours",
+    "Mul", "BatchNormalization", "Relu", "Clip", "functions of one element", "Concat", "Flatten", "Gather along known indices",
     "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
 )  # fmt: skip
 """What the array runs between int8 tensors."""
 
 
 _Values: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
-
-
-QUANTISERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
 
 
 class Place(StrEnum):
@@ -71,20 +67,6 @@ def host_ops(module: ModuleOp) -> tuple[HostOp, ...]:
     return tuple(
         HostOp(op=op, place=_place(op in after, op in before)) for op in ops if isinstance(op, GraphOp)
     )  # fmt: skip
-
-
-def check_supported(module: ModuleOp) -> None:
-    """Refuses a module in which data would have to leave the array and come back.
-
-    Raises:
-        CompileError: Names every such op, and what is supported.
-    """
-    crossing = [host for host in host_ops(module) if host.crosses]
-    # what converts to and from the ops that are at fault says nothing new
-    found = [str(host) for host in crossing if host.op.op_type not in QUANTISERS] or [str(host) for host in crossing]
-    if found:
-        remedy = f"supported between int8 tensors: {', '.join(SUPPORTED)}; or run them on the host with --fallback"
-        raise CompileError("\n".join([*found, remedy]))
 
 
 def _place(is_after: bool, is_before: bool) -> Place:

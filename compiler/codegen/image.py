@@ -92,7 +92,7 @@ def _constants(buffers: Sequence[tile.BufferOp]) -> Iterator[Symbol]:
             )  # fmt: skip
 
 
-def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tuple[Instruction, ...], list[OpRecord]]:
+def _records(program: pe.ProgramOp) -> tuple[tuple[Instruction, ...], list[OpRecord]]:
     """The instructions, and per kernel those between its mark and the next one."""
     instructions: list[Instruction] = []
     marks: list[tuple[pe.KernelOp, int]] = []
