@@ -8,7 +8,17 @@ from xdsl.ir import Operation, SSAValue
 
 from ...archdsl import PassError, ceil_div
 from ..ir.tile import Linear
-from .convolution import Convolution, OutputTile, flattened, row_bytes_of, section_ops, sections_of, taps_of_convolution
+from .convolution import (
+    Convolution,
+    OutputTile,
+    block_bytes_of,
+    flattened,
+    row_bytes_of,
+    section_ops,
+    section_unit,
+    sections_of,
+    taps_of_convolution,
+)
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, loop
 from .target import Target
@@ -81,7 +91,7 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
     input_bytes = staged_bytes(target, conv.input, rows, columns)
     taps = taps_of_convolution(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = num_rows * row_bytes_of(target, conv)
+    block_bytes = block_bytes_of(target, conv, num_rows)
     least_bytes = min(block_bytes, 2 * array.rows * row_bytes_of(target, conv))
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
     num_outputs = ceil_div(conv.outputs, array.cols)
@@ -113,12 +123,12 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     tiling = choose_stream_tiling(target, conv)
     taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = num_rows * row_bytes
+    block_bytes = block_bytes_of(target, conv, num_rows)
     num_outputs = ceil_div(conv.outputs, target.array.cols)
     panel = tiling.panel or num_outputs
     copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
     room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
-    sections = sections_of(num_rows, room // row_bytes, target.array.rows)
+    sections = sections_of(num_rows, room // row_bytes, section_unit(target, conv))
     found: list[Operation] = []
 
     def channels(

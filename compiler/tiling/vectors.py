@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, ceil_div
+from ...archdsl import PassError, PeArray, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
 from .activations import Activation
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, split
-from .target import Output, Target
+from .target import Output, Target, in_beats
 
 Operation2d = Literal["add", "maximum"]
 
@@ -81,13 +81,15 @@ class VectorWork:
         return is_plain and len(self.inputs) == 1 and height * width == len(self.taps) > num_outputs
 
 
-def channel_weights(weights: npt.NDArray[np.int8], cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap."""
+def channel_weights(weights: npt.NDArray[np.int8], array: PeArray) -> npt.NDArray[np.uint8]:
+    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap. Each tile begins at a beat."""
+    cols = array.cols
     num_taps, channels = weights.shape
     num_tiles = ceil_div(channels, cols)
     padded = np.zeros((num_taps, num_tiles * cols), dtype=np.int8)
     padded[:, :channels] = weights
-    return np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2)).view(np.uint8)
+    tiles = np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2))
+    return in_beats(tiles.view(np.uint8), array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

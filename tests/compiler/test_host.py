@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import ModelProto
 
-from tileloom.archdsl import CompileError
+from tileloom.archdsl import CompileError, PassError
 from tileloom.compiler.host import Place, host_ops
 from tileloom.compiler.ir.store import DataStore
 from tileloom.compiler.passes.base import PassContext
