@@ -25,7 +25,19 @@ from .isa.definition import InstructionField, InstructionKind, InstructionSet, t
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
 from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
-from .isa.manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Scaling, Symbol, SymbolRole
+from .isa.manifest import (
+    Checksums,
+    LoadRange,
+    Manifest,
+    MemoryMap,
+    OpRecord,
+    Placement,
+    Region,
+    Scaling,
+    ScratchpadMap,
+    Symbol,
+    SymbolRole,
+)
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
@@ -121,6 +133,7 @@ __all__ = [
     "Intrinsic",
     "Keep",
     "Link",
+    "LoadRange",
     "Loop",
     "Manifest",
     "Mapping",
@@ -138,6 +151,7 @@ __all__ = [
     "PassError",
     "PeArray",
     "Place",
+    "Placement",
     "Ports",
     "ProgramFault",
     "ProgramImage",
@@ -146,6 +160,7 @@ __all__ = [
     "Rounding",
     "RtlError",
     "Scaling",
+    "ScratchpadMap",
     "Source",
     "Spatial",
     "SpatialArch",

@@ -6,7 +6,7 @@ are attributes too. A `pe.program` stands where the `tile.program` stood, with t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr
@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...archdsl import Instruction, tensor_pe_array_isa
 from ...archdsl.isa.definition import HEADER_DEPENDENCES, InstructionKind
 from ...archdsl.isa.encoding import operand_faults
-from .attributes import Float, Integer, Integers, Tensor, int_attr
+from .attributes import Float, Integer, Integers, Tensor, int_attr, ints_attr
 
 
 @irdl_op_definition
@@ -42,6 +42,12 @@ class ProgramOp(IRDLOperation):
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
     live_bytes = attr_def(Integer)
+    local_names = opt_attr_def(ArrayAttr[StringAttr])
+    local_places = opt_attr_def(ArrayAttr[Integers])
+    input_scales = opt_attr_def(ArrayAttr[Float])
+    input_zero_points = opt_attr_def(Integers)
+    output_scales = opt_attr_def(ArrayAttr[Float])
+    output_zero_points = opt_attr_def(Integers)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -49,7 +55,11 @@ class ProgramOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`."""
+    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`.
+
+    Attributes:
+        loads: Its instructions of the load queue, as pairs: index of the first, and how many stand side by side.
+    """
 
     name = "pe.kernel"
     kernel_name = attr_def(StringAttr)
@@ -60,6 +70,8 @@ class KernelOp(IRDLOperation):
     macs = attr_def(Integer)
     bound_cycles = attr_def(Float)
     compulsory_bytes = attr_def(Integer)
+    staging = attr_def(Integers)
+    loads = attr_def(Integers)
 
 
 class InstructionOp(IRDLOperation):
@@ -114,10 +126,27 @@ def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
             yield op.instruction
 
 
-def kernel_op(source: Operation) -> KernelOp:
-    """The mark of a `tile.kernel`."""
-    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes")
-    return KernelOp.create(attributes={name: source.attributes[name] for name in names})
+def kernel_op(source: Operation, loads: Sequence[int]) -> KernelOp:
+    """The mark of a `tile.kernel`.
+
+    Args:
+        source: The kernel.
+        loads: Indices of its instructions of the load queue, in order.
+    """
+    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes", "staging")
+    attributes = {name: source.attributes[name] for name in names}
+    return KernelOp.create(attributes={**attributes, "loads": ints_attr(_pairs(loads))})
+
+
+def _pairs(indices: Sequence[int]) -> list[int]:
+    """First index and number of each run of neighbours."""
+    pairs: list[int] = []
+    for idx in indices:
+        if pairs and idx == pairs[-2] + pairs[-1]:
+            pairs[-1] += 1
+        else:
+            pairs += [idx, 1]
+    return pairs
 
 
 Pe = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])

@@ -55,7 +55,12 @@ class ConvertTileToPe:
             steps = with_loads_ahead(expand(op, array), self.loads_ahead)
             instructions, kernels = instructions_of(steps)
             body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
-            marks = [pe.kernel_op(item) for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
+            sources = [item for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
+            loads: list[list[int]] = [[] for _ in sources]
+            for idx, (instruction, kernel) in enumerate(zip(instructions, kernels, strict=True)):
+                if instruction.queue == "load" and not instruction.kind.is_barrier:
+                    loads[kernel].append(idx)
+            marks = [pe.kernel_op(source, own) for source, own in zip(sources, loads, strict=True)]
             current = -1
             for instruction, kernel in zip(instructions, kernels, strict=True):
                 if kernel > current and instruction.queue != "load":

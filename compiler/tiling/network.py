@@ -130,6 +130,7 @@ class NetworkTiler:
         attributes: dict[str, Attribute] = {
             "program_name": StringAttr(name),
             "live_bytes": int_attr(plan.live_bytes),
+            **self._local_places(),
         }
         for what, values in ends.items():
             found = [self.values[source_of(value)] for value in values]
@@ -141,6 +142,16 @@ class NetworkTiler:
             operands=[list(self.part.inputs)], attributes=attributes, result_types=[[value.type for value in self.part.outputs]],
             regions=[Region(Block([*self.target.buffers.ops, *kernels]))],
         )  # fmt: skip
+
+    def _local_places(self) -> dict[str, Attribute]:
+        """What stands in the scratchpad, where, and for how long."""
+        found = [(value, value.local) for value in self.values.values() if value.local is not None]
+        found.sort(key=lambda item: (item[0].first, item[1].address))
+        places = [(local.address, value.format.num_bytes, value.first, value.last) for value, local in found]
+        return {
+            "local_names": names_attr(value.name for value, _ in found),
+            "local_places": ArrayAttr([ints_attr(place) for place in places]),
+        }
 
     def _staging_begin(self, idx: int) -> int:
         """First byte of the scratchpad behind all activations that a kernel must leave alone."""
