@@ -33,6 +33,7 @@ from .estimate import (
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
+from .pe_array.accesses import Accesses, AccessPrices, count_accesses
 from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
 from .pe_array.functional import FunctionalSimulator
 from .pe_array.numerics import requantised
@@ -41,6 +42,8 @@ from .pricing import Priced, Prices, price, stack_prices
 
 __all__ = [
     "CONVENTIONS",
+    "AccessPrices",
+    "Accesses",
     "Action",
     "ArchNumbers",
     "AreaPart",
@@ -74,6 +77,7 @@ __all__ = [
     "bottleneck_of",
     "compiled",
     "count",
+    "count_accesses",
     "detailed_batch",
     "detailed_cycles",
     "elementwise",

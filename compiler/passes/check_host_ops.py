@@ -42,7 +42,7 @@ class CheckHostOps:
         if self.fallback:
             return module
         faults = [_fault(op, place) for op, place in host_ops(module) if place == "middle" or op.op_type not in BORDER]
-        if not any(op.name.startswith("qnn.") for op in module.body.block.ops):
+        if not any(_is_on_array(op) for op in module.body.block.ops):
             faults.append(
                 "nothing of the network is quantised to int8, so nothing runs on the array: quantise it first"
             )
@@ -53,17 +53,17 @@ class CheckHostOps:
 
 
 def host_ops(module: ModuleOp) -> list[tuple[GraphOp, str]]:
-    """Every op that runs on the host and where: in `front` of all that runs on the array, `behind` it, or in the `middle`."""
+    """Every op that runs on the host, at any level, and where: in `front` of all that runs on the array, `behind` it, or in the `middle`."""
     behind: set[Operation] = set()
     leads: set[Operation] = set()
     ops = list(module.body.block.ops)
     for op in ops:
         owners = [operand.owner for operand in op.operands]
-        if op.name.startswith("qnn.") or any(owner in behind for owner in owners):
+        if _is_on_array(op) or any(owner in behind for owner in owners):
             behind.add(op)
     for op in reversed(ops):
         users = [use.operation for result in op.results for use in result.uses]
-        if op.name.startswith("qnn.") or any(user in leads for user in users):
+        if _is_on_array(op) or any(user in leads for user in users):
             leads.add(op)
     found: list[tuple[GraphOp, str]] = []
     for op in ops:
@@ -71,6 +71,10 @@ def host_ops(module: ModuleOp) -> list[tuple[GraphOp, str]]:
             place = "middle" if op in behind and op in leads else "behind" if op in behind else "front"
             found.append((op, place))
     return found
+
+
+def _is_on_array(op: Operation) -> bool:
+    return op.name.startswith("qnn.") or op.name in ("tile.program", "pe.program")
 
 
 def _fault(op: GraphOp, place: str) -> str:
