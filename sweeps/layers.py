@@ -7,11 +7,12 @@ alone, the store unit, the bus; what is left is waiting for memory's latency or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..archdsl import CompileError, OpRecord, ProgramImage, nearest_hint
+from .image_runs import RunOptions, replay_image
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,6 +153,20 @@ def layers_of(image: ProgramImage, found: Replay, program: str) -> list[Layer]:
         )
         for idx, op in enumerate(ops)
     ]  # fmt: skip
+
+
+def network_layers(images: Mapping[str, ProgramImage], options: RunOptions) -> list[Layer]:
+    """The ops of all programs of a network, each program's cycles counted from its own start.
+
+    Args:
+        images: Its programs, by name.
+        options: How they are replayed.
+
+    Raises:
+        CompileError: A manifest names no ops.
+        ModelError: A program hangs.
+    """
+    return [layer for name, image in images.items() for layer in layers_of(image, replay_image(image, options), name)]
 
 
 def find_layer(layers: Sequence[Layer], name: str) -> Layer:

@@ -123,7 +123,7 @@ def estimate(
 
     terminal = Terminal.of(context)
     chip = _load_arch(arch, overrides)
-    network = load_workload(workload, _sizes(shapes), strict)
+    network = load_workload(workload, sizes_of(shapes), strict)
     options = EstimateOptions(
         objective=objective,
         convention=convention.value,
@@ -155,7 +155,7 @@ def _load_arch(arch: str, overrides: Sequence[str] | None) -> SpatialArch:
     return found
 
 
-def _sizes(shapes: Sequence[str] | None) -> dict[str, int]:
+def sizes_of(shapes: Sequence[str] | None) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in shapes or ():
         name, equals, value = text.partition("=")
