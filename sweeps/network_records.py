@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..compiler import NetworkRecord, PassRecord
 
 SCHEMA_VERSION: Final = 1
+LEFT_OUT: Final = ("leakage", "clock", "instruction fetch", "wires", "post-processing", "host")
+"""Of energies."""
 
 
 def layer_record(layer: Layer, number: int) -> dict[str, Any]:
@@ -132,6 +134,33 @@ def compile_record(
         "layers": [layer_record(layer, number) for number, layer in enumerate(layers, 1)],
         "total": total_record(layers),
         "passes": None if passes is None else pass_records(passes),
+    }
+
+
+def explain_record(
+    record: NetworkRecord,
+    images: Mapping[str, ProgramImage],
+    layers: Sequence[Layer],
+    shown: Sequence[Layer],
+    rtl_cycles: Mapping[str, int] | None,
+) -> dict[str, Any]:
+    """An explanation as JSON.
+
+    Args:
+        record: Of the network.
+        images: Its programs.
+        layers: All layers.
+        shown: Those that were asked for.
+        rtl_cycles: Of each program; None where the RTL did not run.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "network": network_record(record),
+        "memory": {name: memory_record(image) for name, image in images.items()},
+        "rtl_cycles": None if rtl_cycles is None else sum(rtl_cycles.values()),
+        "layers": [layer_record(layer, number) for number, layer in enumerate(layers, 1) if layer in shown],
+        "total": total_record(layers),
+        "left_out": list(LEFT_OUT),
     }
 
 
