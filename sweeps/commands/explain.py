@@ -120,7 +120,7 @@ def _draw(terminal: Terminal, saved: SavedNetwork, layers: list[Layer], options:
         names = short_names([layer.op for layer in own])
         caption = Caption(
             workload=saved.record.name, commit=code_version(), num_points=len(own), points="layers",
-            extra=(image.arch.name,),
+            extra=(image.arch.name, "numbers are those of layers"),
         )  # fmt: skip
         stem = "" if len(saved.network.images) == 1 else f"{program}_"
         spans = working_spans(image, replay_image(image, options))

@@ -16,7 +16,6 @@ from .style import (
     INK,
     MUTED,
     ORANGE,
-    PALE_BLUE,
     VERMILION,
     Caption,
     CsvTable,
@@ -44,12 +43,14 @@ STEPS: Final = 4000
 LABEL_SHARE: Final = 0.012
 """Share of the time from which a layer has its number written above it."""
 TRACKS: Final[tuple[Activity, ...]] = ACTIVITIES[:-1]
+TRACK_NAMES: Final[dict[Activity, str]] = {"weight switch": "preload"}
+"""A track shows all of it, not only what nothing hides."""
 LOOKS: Final[dict[Activity, tuple[str, str]]] = {
     "PE array": (BLUE, ""),
     "vector unit": (BLUE, "...."),
     "weight switch": (ORANGE, ""),
     "store unit": (VERMILION, ""),
-    "bus": (PALE_BLUE, ""),
+    "bus": (MUTED, ""),
 }
 
 
@@ -79,7 +80,9 @@ class LayerGantt:
         """What it shows, as a claim."""
         shares = {name: sum(layer.activity_cycles[name] for layer in self.layers) for name in ACTIVITIES}
         most = max(ACTIVITIES, key=lambda name: shares[name])
-        return f"{shares[most] / max(1, self.cycles):.0%} of {self.cycles:,} cycles go into: {most}"
+        return (
+            f"{most[0].upper()}{most[1:]} takes up {shares[most] / max(1, self.cycles):.0%} of {self.cycles:,} cycles"
+        )
 
 
 def layer_gantt_table(gantt: LayerGantt) -> CsvTable:
@@ -118,7 +121,7 @@ def plot_layer_gantt(gantt: LayerGantt, stem: Path) -> FigureFiles:
             axes.broken_barh(bars, (place + 0.14, 0.72), zorder=2, **_look(LOOKS[activity]))
         axes.set_xlim(0, gantt.cycles / scale.divisor)
         axes.set_ylim(len(TRACKS), 0)
-        axes.set_yticks([place + 0.5 for place in range(len(TRACKS))], list(TRACKS))
+        axes.set_yticks([place + 0.5 for place in range(len(TRACKS))], [TRACK_NAMES.get(name, name) for name in TRACKS])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False)
         axes.set_xlabel(axis_label("Time since the start", scale.unit))
@@ -145,7 +148,7 @@ def _draw_bands(axes: Axes, gantt: LayerGantt, divisor: float) -> None:
         share = layer.cycles / max(1, gantt.cycles)
         if share < LABEL_SHARE:
             continue
-        has_room = share * WIDTH_IN * 12 > len(name) + 4
+        has_room = share * WIDTH_IN * 16 > len(name) + 4
         axes.annotate(
             f"{number} {name}" if has_room else str(number), ((first + last) / 2, 0), xytext=(0, 3),
             textcoords="offset points", ha="center", va="bottom", fontsize=6.5, color=INK if has_room else MUTED,

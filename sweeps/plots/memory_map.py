@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from .style import (
     BLUE,
+    FAINT,
     INK,
     LEGEND_LINE_IN,
-    MUTED,
     PALE_BLUE,
     Caption,
     CsvTable,
@@ -88,6 +88,7 @@ def plot_memory_map(plot: MemoryPlot, stem: Path) -> FigureFiles:
     caption = replace(plot.caption, extra=(*plot.caption.extra, *facts))
     with house_style():
         from matplotlib.patches import Patch, Rectangle
+        from matplotlib.ticker import MaxNLocator
 
         figure = new_figure(WIDTH_IN, HEIGHT_IN, title=title, caption=caption, legend_in=LEGEND_LINE_IN)
         axes = figure.subplots()
@@ -95,7 +96,7 @@ def plot_memory_map(plot: MemoryPlot, stem: Path) -> FigureFiles:
             if op.staging is not None and op.staging[1] > op.staging[0]:
                 begin, end = (at / KIB for at in op.staging)
                 axes.add_patch(
-                    Rectangle((number - 0.5, begin), 1, end - begin, facecolor="white", hatch="////", edgecolor=MUTED, linewidth=0)
+                    Rectangle((number - 0.5, begin), 1, end - begin, facecolor=FAINT, hatch="////", edgecolor="white", linewidth=0)
                 )  # fmt: skip
         for place in pad.placements:
             _draw_place(axes, place, plot)
@@ -103,14 +104,14 @@ def plot_memory_map(plot: MemoryPlot, stem: Path) -> FigureFiles:
             figure,
             [
                 Patch(facecolor=PALE_BLUE, edgecolor=BLUE, label="activation"),
-                Patch(facecolor="white", edgecolor=MUTED, hatch="////", linewidth=0, label="staging: weights and what streams"),
+                Patch(facecolor=FAINT, hatch="////", edgecolor="white", linewidth=0, label="staging: weights and what streams"),
             ],
         )  # fmt: skip
         axes.set_xlim(0.5, len(plot.ops) + 0.5)
         axes.set_ylim(0, pad.size_bytes / KIB)
         axes.set_xlabel(axis_label("Layer", ""))
         axes.set_ylabel(axis_label("Address in the scratchpad", "KiB"))
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=False)
         return save_figure(figure, stem, memory_table(plot))
 
