@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ...archdsl import CompileError, PeArray
+from ...archdsl import CompileError, InfeasibleError, PeArray
 from ..ir import qnn
 from ..ir.attributes import int_attr, ints_attr, names_attr, shape_of
 from ..ir.data import ConstantOp, InputOp
@@ -115,7 +115,7 @@ class NetworkTiler:
             if lower is None:
                 raise CompileError(f"{self._nodes(op)}: {op.name} has no kernel for the PE array")
             self.target.staging_bytes = self.array.scratchpad_bytes - self._staging_begin(idx)
-            body = lower(op, idx)
+            body = self._lowered(op, idx, lower)
             kernel = self._unique(self._nodes(op)[0] if self._nodes(op) else op.name, self._kernel_names)
             kind = op.name.removeprefix("qnn.")
             bounds = bounds_of(op, self.array)
@@ -142,6 +142,14 @@ class NetworkTiler:
             operands=[list(self.part.inputs)], attributes=attributes, result_types=[[value.type for value in self.part.outputs]],
             regions=[Region(Block([*self.target.buffers.ops, *kernels]))],
         )  # fmt: skip
+
+    def _lowered(self, op: Operation, idx: int, lower: Callable[[Operation, int], list[Operation]]) -> list[Operation]:
+        """The body of an op's kernel; what does not fit is told with the op's name."""
+        try:
+            return lower(op, idx)
+        except InfeasibleError as error:
+            name = ", ".join(self._nodes(op)) or op.name
+            raise InfeasibleError(replace(error.infeasible, op=name)) from error
 
     def _local_places(self) -> dict[str, Attribute]:
         """What stands in the scratchpad, where, and for how long."""
