@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 NAME_CHARACTERS: Final = 32
 
 
-def short_names(ops: Sequence[OpRecord]) -> tuple[str, ...]:
+def short_names(names: Sequence[str]) -> tuple[str, ...]:
     """Names for tables: converters join those of fused nodes by `;`, so the first of them, without what all begin with."""
-    firsts = without_common_start([op.name.split(";")[0] for op in ops])
+    firsts = [name.split(";")[0] for name in names]
+    shorter = without_common_start(firsts)
+    if not any(name.isdecimal() for name in shorter):  # numbers alone say less than the kind in front of them
+        firsts = list(shorter)
     return tuple(
         name if len(name) <= NAME_CHARACTERS else f"...{name[3 - NAME_CHARACTERS :]}" for name in map(str.strip, firsts)
     )
@@ -39,7 +42,7 @@ def layers_table(layers: Sequence[Layer]) -> Table:
         ("#", True), ("layer", False), ("kind", False), ("dims", False), ("MACs", True), ("bound [cycles]", True),
         ("replay [cycles]", True), ("ratio", True),
     )  # fmt: skip
-    names = short_names([layer.op for layer in layers])
+    names = short_names([layer.op.name for layer in layers])
     for number, (layer, name) in enumerate(zip(layers, names, strict=True), 1):
         table.add_row(
             str(number), name, layer.op.kind, dims_text(layer.op), _count(layer.op.macs), _cycles(layer.op.bound_cycles),
@@ -62,7 +65,7 @@ def explain_table(layers: Sequence[Layer]) -> Table:
         ("ratio", True), ("bottleneck", False), ("utilization", True), ("read [B]", True), ("written [B]", True),
         ("energy [nJ]", True),
     )  # fmt: skip
-    names = short_names([layer.op for layer in layers])
+    names = short_names([layer.op.name for layer in layers])
     for number, (layer, name) in enumerate(zip(layers, names, strict=True), 1):
         table.add_row(
             str(number), name, layer.op.kind, *([_cycles(layer.op.predicted_cycles)] if predicts else []),
@@ -167,8 +170,9 @@ def runs_table(run: NetworkRun) -> Table:
 def stored_table(run: NetworkRun) -> Table:
     """One row per stored result: whether RTL and functional simulator agree on it."""
     table = plain_table(("layer", False), ("stored in", False), ("bytes", True), ("different", True))
-    for layer in run.layers:
-        table.add_row(layer.op, layer.region, f"{layer.num_bytes:,}", f"{layer.num_different:,}")
+    ops, regions = (short_names(names) for names in zip(*((x.op, x.region) for x in run.layers), strict=True))
+    for layer, op, region in zip(run.layers, ops, regions, strict=True):
+        table.add_row(op, region, f"{layer.num_bytes:,}", f"{layer.num_different:,}")
     return table
 
 

@@ -32,11 +32,13 @@ from ..compilation import CompileOptions
 from ..ir import pe
 from ..ir.attributes import dtype_of, shape_of
 from ..ir.data import ConstantOp, InputOp, OutputOp
+from ..ir.graph import GraphOp, made_by
 from ..ir.store import DataStore
 from ..ir.text import parse_module, print_module
 from ..ir.verification import verify_module
 from ..passes.check_host_ops import host_ops
 from ..passes.dumps import arrays_of
+from ..quantisation.reals import step_of
 from .compiled import CompiledNetwork
 from .records import HostPlace, HostRecord, NetworkRecord, OptionsRecord, ProgramRecord, TensorRecord
 
@@ -89,7 +91,7 @@ def save_network(network: CompiledNetwork, folder: Path, *, name: str, options: 
         name=name,
         arch=next(iter(network.images.values())).arch.name,
         inputs=tuple(_input_record(op) for op in ops if isinstance(op, InputOp)),
-        outputs=tuple(_tensor_record(op.output_name.data, op.value) for op in ops if isinstance(op, OutputOp)),
+        outputs=tuple(_output_record(op, network) for op in ops if isinstance(op, OutputOp)),
         programs=tuple(programs),
         host=tuple(_host_records(network.module)),
         options=OptionsRecord(**asdict(options)),
@@ -155,6 +157,19 @@ def _input_record(op: InputOp) -> TensorRecord:
     if isinstance(op.scale, FloatAttr) and isinstance(op.zero_point, IntegerAttr) and op.scale.value.data > 0:
         scaling = Scaling(scale=float(op.scale.value.data), zero_point=int(op.zero_point.value.data))
     return _tensor_record(op.input_name.data, op.result, scaling)
+
+
+def _output_record(op: OutputOp, network: CompiledNetwork) -> TensorRecord:
+    """An output, with the scaling that its last op says."""
+    owner, scaling = op.value.owner, None
+    if isinstance(owner, pe.ProgramOp):
+        name = owner.output_names.data[list(owner.results).index(op.value)]
+        scaling = network.images[owner.program_name.data].symbol(name.data).scaling
+    elif isinstance(owner, GraphOp) and owner.op_type == "QuantizeLinear":
+        is_conversion = made_by(owner.inputs[0], "DequantizeLinear") is not None
+        step = None if is_conversion else step_of(owner, network.store)
+        scaling = step and Scaling(scale=step.scale, zero_point=step.zero_point)
+    return _tensor_record(op.output_name.data, op.value, scaling)
 
 
 def _tensor_record(name: str, value: SSAValue, scaling: Scaling | None = None) -> TensorRecord:

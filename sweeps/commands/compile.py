@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ..cli import ExitCode
 from ..console import Terminal, examples
-from .estimate import ArchOption, SetOption, ShapeOption, sizes_of
+from .estimate import ArchOption, SetOption, ShapeOption, say_infeasible, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +76,7 @@ def compile_(
     as_json: JsonOption = False,
 ) -> None:
     """Compile, write, replay, and print."""
+    from ...archdsl import InfeasibleError
     from ...compiler import CompileOptions, DumpOptions, compile_network, save_network, split_names
 
     terminal = Terminal.of(context)
@@ -88,7 +90,11 @@ def compile_(
     )
     options = CompileOptions(fallback=fallback, keeps_layers=keep_layers)
     start_s = time.perf_counter()
-    found = compile_network(model, chip, options, shapes=sizes_of(shapes), dumps=dumps)
+    try:
+        found = compile_network(model, chip, options, shapes=sizes_of(shapes), dumps=dumps)
+    except InfeasibleError as error:
+        say_infeasible(terminal, error.infeasible, as_json=as_json)
+        raise typer.Exit(ExitCode.INFEASIBLE) from None
     time_s = time.perf_counter() - start_s
     _say_dumps(terminal, found)
     if found.network is None:

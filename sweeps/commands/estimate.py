@@ -136,7 +136,7 @@ def estimate(
     try:
         found = _estimate(terminal, network, chip, options)
     except InfeasibleError as error:
-        _say_infeasible(terminal, error.infeasible, as_json=as_json)
+        say_infeasible(terminal, error.infeasible, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE) from error
     _print(terminal, {**found.document, "sources": found.sources}, as_json=as_json)
     if roofline is not None:
@@ -177,7 +177,8 @@ def _estimate(terminal: Terminal, network: Workload, chip: SpatialArch, options:
     )
 
 
-def _say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
+def say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
+    """Print why nothing fits, as text or as JSON."""
     from dataclasses import asdict
 
     from ..document import SCHEMA_VERSION

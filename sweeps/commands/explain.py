@@ -117,7 +117,7 @@ def _draw(terminal: Terminal, saved: SavedNetwork, layers: list[Layer], options:
 
     for program, image in saved.network.images.items():
         own = [layer for layer in layers if layer.program == program]
-        names = short_names([layer.op for layer in own])
+        names = short_names([layer.op.name for layer in own])
         caption = Caption(
             workload=saved.record.name, commit=code_version(), num_points=len(own), points="layers",
             extra=(image.arch.name, "numbers are those of layers"),
