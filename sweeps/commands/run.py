@@ -11,7 +11,7 @@ from ..cli import ExitCode
 from ..console import Terminal, examples
 from ..network_targets import Target
 from .compile import JsonOption
-from .rtl import BeatOption, LatencyOption, MaxCyclesOption, StaticOption, build_first, save_arrays
+from .rtl import BeatOption, LatencyOption, MaxCyclesOption, build_first, save_arrays
 
 if TYPE_CHECKING:
     from ...compiler import SavedNetwork
@@ -52,7 +52,6 @@ def run(
     layers: Annotated[
         bool, typer.Option("--layers", help="Compare what every layer has stored; needs compile --keep-layers.")
     ] = False,
-    static: StaticOption = False,
     latency: LatencyOption = None,
     cycles_per_beat: BeatOption = None,
     max_cycles: MaxCyclesOption = 10_000_000,
@@ -79,9 +78,7 @@ def run(
         terminal.note(f"random inputs of seed {seed}")
     if target is Target.RTL:
         build_first(terminal, next(iter(saved.network.images.values())), "plain")
-    options = RunOptions(
-        is_static=static, latency_cycles=latency, cycles_per_beat=cycles_per_beat, max_cycles=max_cycles
-    )
+    options = RunOptions(latency_cycles=latency, cycles_per_beat=cycles_per_beat, max_cycles=max_cycles)
     found = run_network(saved, given, target, options, compares_layers=layers)
     if output is not None:
         save_arrays(output, found.outputs)
