@@ -163,7 +163,8 @@ def _output_record(op: OutputOp, network: CompiledNetwork) -> TensorRecord:
     """An output, with the scaling that its last op says."""
     owner, scaling = op.value.owner, None
     if isinstance(owner, pe.ProgramOp):
-        name = owner.output_names.data[list(owner.results).index(op.value)]
+        at = next(idx for idx, result in enumerate(owner.results) if result is op.value)
+        name = owner.output_names.data[at]
         scaling = network.images[owner.program_name.data].symbol(name.data).scaling
     elif isinstance(owner, GraphOp) and owner.op_type == "QuantizeLinear":
         is_conversion = made_by(owner.inputs[0], "DequantizeLinear") is not None
