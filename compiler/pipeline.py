@@ -31,12 +31,14 @@ from .passes.fold_constants import FoldConstants
 from .passes.fold_permutations import FoldPermutations
 from .passes.fuse_lookups import FuseLookups
 from .passes.hoist_quantize import HoistQuantize
+from .passes.lower_border_pools import LowerBorderPools
 from .passes.lower_gemm import LowerGemm
 from .passes.lower_means import LowerMeans
 from .passes.lower_one_dimensional import LowerOneDimensional
 from .passes.quantise_intermediates import QuantiseIntermediates
 from .passes.sink_dequantize import SinkDequantize
 from .passes.sink_transposes import SinkTransposes
+from .passes.split_rectifiers import SplitRectifiers
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -49,6 +51,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     LowerGemm(),
     LowerOneDimensional(),
     LowerMeans(),
+    LowerBorderPools(),
     FoldBatchNorm(),
     ConvertUnsignedToSigned(),
     SinkDequantize(),
@@ -57,6 +60,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     FoldConstants(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    SplitRectifiers(),
     QuantiseIntermediates(),
     ConvertConvolutionsToQnn(),
     ConvertProductsToQnn(),
@@ -69,7 +73,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     CanonicaliseQnn(),
     FoldPermutations(),
     FuseLookups(),
-    FoldConstants(),
+    FoldConstants(folds_weights=True),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
 )

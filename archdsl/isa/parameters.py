@@ -92,6 +92,11 @@ class PeArray:
         return TABLE_BYTES // self.bus_bytes
 
     @property
+    def vector_bytes(self) -> int:
+        """What vectors of 8-bit elements begin at multiples of, so that each lies within a word of the scratchpad."""
+        return 1 << (self.cols - 1).bit_length()
+
+    @property
     def word_lanes(self) -> int:
         """Elements of 32 bits that a vector may have."""
         return max(self.rows, self.cols) // 4

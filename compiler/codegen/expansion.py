@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -41,7 +41,7 @@ class _Expansion:
         self.program = program
         self.array = array
         self.granule = min(array.cols, array.bus_bytes)
-        self.places = RollingAllocator(0, array.scratchpad_bytes, granule=array.bus_bytes)
+        self.places = RollingAllocator(0, array.scratchpad_bytes, granule=max(array.bus_bytes, array.vector_bytes))
         self.sums = RollingAllocator(0, array.accumulator_vectors, num_banks=array.accumulator_banks)
         self.slots = RollingAllocator(0, array.parameter_slots)
         self.tables = RollingAllocator(0, max(1, array.table_slots))
@@ -61,6 +61,7 @@ class _Expansion:
         self.memory_loads, self.memory_stores = (Shadow(memory, self.granule) for _ in range(2))
         self._actions: dict[type[Operation], Callable[[Operation, _Plan], None]] = {
             tile.PlaceOp: self._place,
+            tile.ViewOp: self._view,
             tile.CopyOp: self._copy,
             tile.ParametersOp: self._parameters,
             tile.TableOp: self._table,
@@ -137,6 +138,10 @@ class _Expansion:
             tile.size_of(value)[0] * tile.pitch_of(value),
             "the staging part of the scratchpad (bytes)",
         )
+
+    def _view(self, op: Operation, plan: _Plan) -> None:
+        view = cast(tile.ViewOp, op)
+        self.at[view.result] = self.at[view.source] + plan.numbers["offset"]
 
     def _sums(self, op: Operation, _: _Plan) -> None:
         value = cast(tile.SumsOp, op).result
@@ -339,16 +344,31 @@ def _deaths(op: Operation, block: Block) -> tuple[SSAValue, ...]:
     found: list[SSAValue] = []
     users = [op] if not op.regions else list(op.walk())
     candidates = dict.fromkeys([*op.results, *(operand for user in users for operand in user.operands)])
-    for value in candidates:
+    for value in dict.fromkeys(map(_viewed, candidates)):
         owner = value.owner
         if not isinstance(owner, tile.PlaceOp | tile.SumsOp | tile.ParametersOp | tile.TableOp):
             continue
         if owner.parent_block() is not block:
             continue
-        last = max((_ancestor(use.operation, block) for use in value.uses), key=_position, default=owner)
+        last = max((_ancestor(user, block) for user in _users(value)), key=_position, default=owner)
         if last is op:
             found.append(value)
     return tuple(found)
+
+
+def _viewed(value: SSAValue) -> SSAValue:
+    """What a value is a view of."""
+    while isinstance(value.owner, tile.ViewOp):
+        value = value.owner.source
+    return value
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use a value or a view of it."""
+    for use in value.uses:
+        yield use.operation
+        if isinstance(use.operation, tile.ViewOp):
+            yield from _users(use.operation.result)
 
 
 def _ancestor(op: Operation, block: Block) -> Operation:

@@ -57,6 +57,7 @@ class _Interpreter:
         self.slots: dict[SSAValue, Bytes] = {}
         self._actions: dict[type[Operation], Callable[[Operation], None]] = {
             tile.PlaceOp: self._place,
+            tile.ViewOp: self._view,
             tile.SumsOp: self._new_sums,
             tile.CopyOp: self._copy,
             tile.ParametersOp: self._parameters,
@@ -118,6 +119,12 @@ class _Interpreter:
         value = cast(tile.PlaceOp, op).result
         (rows, width), pitch = tile.size_of(value), tile.pitch_of(value)
         self.places[value] = _Place(np.zeros(rows * pitch, dtype=np.uint8), 0, rows, width, pitch)
+
+    def _view(self, op: Operation) -> None:
+        view = cast(tile.ViewOp, op)
+        source, value = self.places[view.source], view.result
+        (rows, width), at = tile.size_of(value), source.at + self._number(op, "offset")
+        self.places[value] = _Place(source.content, at, rows, width, tile.pitch_of(value))
 
     def _new_sums(self, op: Operation) -> None:
         value = cast(tile.SumsOp, op).result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -39,8 +39,11 @@ _ELEMENTS: dict[str, Attribute] = {
 }  # fmt: skip
 # MLIR has signless integers for what is signed here, and `ui` for the others.
 
+KEPT = 4096
+"""Attributes that are made once and shared: making one takes as long as making the op around it."""
 
-@cache
+
+@lru_cache(KEPT)
 def int_attr(value: int) -> Integer:
     """A 64-bit integer; attributes never change, so that equal ones are one."""
     return IntegerAttr(int(value), i64)
@@ -48,7 +51,12 @@ def int_attr(value: int) -> Integer:
 
 def ints_attr(values: Iterable[int]) -> Integers:
     """A list of 64-bit integers."""
-    return DenseArrayBase.from_list(i64, [int(value) for value in values])
+    return _ints_attr(tuple(int(value) for value in values))
+
+
+@lru_cache(KEPT)
+def _ints_attr(values: tuple[int, ...]) -> Integers:
+    return DenseArrayBase.from_list(i64, values)
 
 
 def float_attr(value: float) -> Float:
@@ -129,7 +137,12 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
 
 def tensor_type(shape: Sequence[int], dtype: np.dtype[Any] | str) -> Tensor:
     """A tensor of known shape."""
-    return TensorType(element_type(dtype), [int(size) for size in shape])  # pyright: ignore[reportArgumentType]
+    return _tensor_type(tuple(int(size) for size in shape), np.dtype(dtype))
+
+
+@lru_cache(KEPT)
+def _tensor_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    return TensorType(element_type(dtype), shape)
 
 
 def typed_like(value: SSAValue, shape: Sequence[int]) -> Tensor:

@@ -314,6 +314,7 @@ class MatMulOp(IRDLOperation):
     def verify_(self) -> None:
         found, weights, result = (list(shape_of(value)) for value in (self.input, self.weights, self.result))
         _require(self, len(found) >= 2 and len(weights) in (2, len(found)), "input must be [..., M, K], weights [K, N]")
+        channels = found[len(found) - 1]
         _require(
             self,
             len(weights) == 2 or weights[: len(weights) - 2] == found[: len(found) - 2],
@@ -321,8 +322,8 @@ class MatMulOp(IRDLOperation):
         )
         _require(
             self,
-            weights[len(weights) - 2] == found[-1],
-            f"weights have {weights[len(weights) - 2]} rows for {found[-1]} input channels",
+            weights[len(weights) - 2] == channels,
+            f"weights have {weights[len(weights) - 2]} rows for {channels} input channels",
         )
         expected = [*found[:-1], weights[-1]]
         _require(self, result == expected, f"the result must be {expected}")

@@ -317,6 +317,26 @@ class PlaceOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ViewOp(IRDLOperation):
+    """The bytes of a buffer or place from `offset` on, as rows of other sizes."""
+
+    name = "tile.view"
+    source = operand_def(Buffer)
+    offset = attr_def(Integer)
+    result = result_def(Buffer)
+
+    def __init__(self, source: SSAValue, offset: int, rows: int, row_bytes: int, pitch: int | None = None) -> None:
+        super().__init__(
+            operands=[source], attributes={"offset": int_attr(offset)},
+            result_types=[bytes_memref(rows, row_bytes, space_of(source), pitch)],
+        )  # fmt: skip
+
+    def verify_(self) -> None:
+        _require(self, space_of(self.source) == space_of(self.result), "a view is in the space of its source")
+        _require(self, self.offset.value.data >= 0, f"offset is {self.offset.value.data}")
+
+
+@irdl_op_definition
 class CopyOp(IRDLOperation):
     """Copies rows of bytes from main memory to the scratchpad; whoever reads them waits for it.
 
@@ -518,7 +538,7 @@ class StoreOp(IRDLOperation):
 Tile = Dialect(
     "tile",
     [
-        ProgramOp, BufferOp, KernelOp, ForOp, PlaceOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,
+        ProgramOp, BufferOp, KernelOp, ForOp, PlaceOp, ViewOp, CopyOp, ParametersOp, TableOp, SumsOp, MatMulOp, VectorOp, StoreOp,
     ],
     [],
 )  # fmt: skip

@@ -18,6 +18,8 @@ from ..quantisation.reals import elements_of
 from .base import PassContext
 from .rewriting import OpMaker, maker_for, rewritten
 
+MAX_RUNS = 64
+"""Slices that a gather may become."""
 VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that give the same elements another shape."""
 
@@ -26,7 +28,7 @@ VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 class CanonicaliseGraph:
     """Gives ops that do the same one form, and removes those that do nothing.
 
-    Views become `graph.reshape` with a constant shape, `gather` of neighbours becomes `slice`, transposes of transposes and
+    Views become `graph.reshape` with a constant shape, `gather` along known indices becomes `slice`, transposes of transposes and
     views of views become one, and `identity`, `dropout`, and transposes, views and casts that change nothing go.
 
     Before:
@@ -109,20 +111,35 @@ def _transpose(op: GraphOp, maker: OpMaker, store: DataStore) -> SSAValue | None
 
 
 def _gather(op: GraphOp, maker: OpMaker, store: DataStore) -> SSAValue | None:
-    """A gather of neighbours in order, as a slice and a view."""
+    """A gather along known indices, as slices of neighbours joined, and a view."""
     indices, source = elements_of(op.inputs[1], store), op.inputs[0]
     if indices is None or indices.size == 0 or not is_static(shape_of(source)):
         return None
     shape = list(shape_of(source))
     axis = op.int_attribute("axis", 0) % len(shape)
     wanted = [int(index) % shape[axis] for index in indices.ravel()]
-    first, end = wanted[0], wanted[-1] + 1
-    if wanted != list(range(first, end)):
+    runs = _runs(wanted)
+    if len(runs) > MAX_RUNS:
         return None
+    parts: list[SSAValue] = []
+    for first, end in runs:
+        bounds = [maker.constant(np.array([at], np.int64)) for at in (first, end, axis)]
+        shape[axis] = end - first
+        parts.append(maker.graph("Slice", [source, *bounds], typed_like(source, shape)))
     shape[axis] = len(wanted)
-    bounds = [maker.constant(np.array([at], np.int64)) for at in (first, end, axis)]
-    part = maker.graph("Slice", [source, *bounds], typed_like(source, shape))
-    return reshaped(maker, part, typed_like(source, shape_of(op.outputs[0])))
+    joined = parts[0] if len(parts) == 1 else maker.graph("Concat", parts, typed_like(source, shape), {"axis": axis})
+    return reshaped(maker, joined, typed_like(source, shape_of(op.outputs[0])))
+
+
+def _runs(indices: list[int]) -> list[tuple[int, int]]:
+    """Indices as ranges, first and end, of those that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
 
 
 def permutation_of(op: GraphOp) -> tuple[int, ...]:

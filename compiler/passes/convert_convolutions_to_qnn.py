@@ -15,7 +15,7 @@ from ..ir.graph import GraphOp
 from ..quantisation.reals import Quantised, quantised, quantised_constant, real_constant
 from ..quantisation.requantising import Channels, Ints, Reals, Unsuitable, channels_of, requantisation
 from ..quantisation.roots import Root, convert_roots
-from ..quantisation.weights import Weights, output_weights, weight_constant
+from ..quantisation.weights import Weights, int8_parts, output_weights, repeated, weight_constant
 from ..quantisation.windows import channels_first, channels_last, image_window
 from .base import PassContext
 
@@ -25,7 +25,8 @@ class ConvertConvolutionsToQnn:
     """Turns convolutions between dequantisation and quantisation into ops on integers, with channels last.
 
     Bias, batch normalisation, rectifiers and clips on the way are part of the requantisation. A convolution in groups of one
-    channel becomes `qnn.depthwise_conv2d`, one in other groups a `qnn.conv2d` with zeros between the groups.
+    channel becomes `qnn.depthwise_conv2d`, one in other groups a `qnn.conv2d` with zeros between the groups. Weights that
+    are beyond 8 bits without their zero points are split in two, and the input's channels repeated.
 
     Before:
         %3 = "graph.dequantize_linear"(%0, %scale, %zero) : tensor<1x3x8x8xi8>
@@ -60,12 +61,13 @@ def _convert(root: Root) -> SSAValue:
     how = requantisation(maker, channels, unit, constant, root.step)
     source = channels_last(maker, image.value)
     outputs, inputs = integers.shape[0], shape_of(image.value)[1]
-    if groups == inputs == outputs:
+    if groups == inputs == outputs and len(int8_parts(integers)) == 1:
         kernel = weight_constant(maker, integers[:, 0].transpose(1, 2, 0), signed.bits)
         made = maker.insert(qnn.DepthwiseConv2dOp(source, kernel, window, how, nodes=root.nodes))
     else:
-        dense = _dense(integers, groups).transpose(2, 3, 1, 0)
-        kernel = weight_constant(maker, dense, signed.bits)
+        parts = int8_parts(_dense(integers, groups))
+        kernel = weight_constant(maker, np.concatenate(parts, axis=1).transpose(2, 3, 1, 0), signed.bits)
+        source = repeated(maker, source, len(parts))
         made = maker.insert(qnn.Conv2dOp(source, kernel, window, how, nodes=root.nodes))
     return channels_first(maker, made)
 

@@ -14,7 +14,7 @@ from ..ir.attributes import shape_of
 from ..quantisation.reals import Quantised, quantised, quantised_constant
 from ..quantisation.requantising import Channels, Unsuitable, channels_of, requantisation
 from ..quantisation.roots import Root, convert_roots
-from ..quantisation.weights import Weights, output_weights, weight_constant
+from ..quantisation.weights import Weights, int8_parts, output_weights, repeated, weight_constant
 from .base import PassContext
 from .rewriting import OpMaker
 
@@ -68,8 +68,10 @@ def _with_weights(root: Root, source: Quantised, weights: Weights, channels: Cha
     )
     constant = -source.zero_point * signed.integers.sum(axis=1)
     how = requantisation(root.maker, positive, source.scale * signed.scale, constant, root.step)
-    matrix = weight_constant(root.maker, signed.integers.T, signed.bits)
-    return root.maker.insert(qnn.MatMulOp(source.value, matrix, how, nodes=root.nodes))
+    parts = int8_parts(signed.integers.T)
+    matrix = weight_constant(root.maker, np.concatenate(parts), signed.bits)
+    value = repeated(root.maker, source.value, len(parts))
+    return root.maker.insert(qnn.MatMulOp(value, matrix, how, nodes=root.nodes))
 
 
 def _with_weights_first(root: Root, weights: Weights, source: Quantised) -> SSAValue:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...archdsl import PassError, pe_array
 from ..ir.tile import ProgramOp
-from ..tiling.network import NetworkTiler, Options
+from ..tiling.network import Options, tile_program
 from ..tiling.partition import Part, parts_of, with_programs
 from ..tiling.scalings import scalings_of
 from .base import PassContext
@@ -64,7 +64,7 @@ class ConvertQnnToTile:
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
         programs: list[tuple[Part, ProgramOp]] = []
         for part, name in zip(parts, names, strict=True):
-            program = NetworkTiler(part, ctx.store, array, options).run(name)
+            program = tile_program(part, ctx.store, array, options, name)
             program.attributes.update(scalings_of(part, ctx.store))
             programs.append((part, program))
         with_programs(made, programs)

@@ -21,13 +21,15 @@ from ..ir.store import DataStore
 from .base import PassContext
 from .rewriting import names_of, rewritten
 
-KEPT = frozenset({"DequantizeLinear"}) | RANDOM_OPS
-"""Operators that stay: quantised weights remain integers."""
+DEQUANTISERS = frozenset({"DequantizeLinear"})
 
 
 @dataclass(frozen=True, slots=True)
 class FoldConstants:
-    """Computes what depends on constants alone, but for dequantised weights.
+    """Computes what depends on constants alone, but for dequantised weights unless asked.
+
+    Attributes:
+        folds_weights: Whether dequantised weights become real numbers, for ops that are left to the host.
 
     Before:
         %1 = "data.constant"() {sha256 = "8d2..."} : tensor<4x8xi8>
@@ -37,13 +39,15 @@ class FoldConstants:
     """
 
     name: ClassVar[str] = "fold-constants"
+    folds_weights: bool = False
 
     def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
         """See the class."""
         rounding: Rounding = rounding_of(module)
+        kept = RANDOM_OPS if self.folds_weights else RANDOM_OPS | DEQUANTISERS
 
         def fold(op: Operation, rewriter: PatternRewriter) -> None:
-            is_graph = isinstance(op, GraphOp) and op.op_type not in KEPT
+            is_graph = isinstance(op, GraphOp) and op.op_type not in kept
             if op.operands and (is_graph or op.dialect_name() == "qnn"):
                 _fold(op, rewriter, ctx.store, rounding)
 

@@ -153,7 +153,7 @@ class PassManager:
         try:
             result = each.run(module, ctx)
         except PassError as error:
-            raise PassError(f"pass {each.name}: {error}", error.diagnostics) from error
+            raise PassError(f"pass {each.name}: {error}") from error
         end = time.perf_counter()
         verify_module(result, f"pass {each.name} made what does not verify")
         verified = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,8 +17,8 @@ from ..ir.data import ConstantOp
 from ..ir.graph import GraphOp, is_op, is_static, made_by, make_op, owner_of
 from ..ir.store import Array, DataStore
 from ..quantisation.epilogues import epilogue_of
-from ..quantisation.functions import Function, function_of, is_computable
-from ..quantisation.reals import Step, is_int8, quantised, quantised_constant
+from ..quantisation.functions import function_of, is_computable
+from ..quantisation.reals import Step, is_int8, quantised, quantised_constant, step_of
 from .base import PassContext
 from .convert_functions_to_qnn import quantised_values
 from .rewriting import OPSET
@@ -36,7 +36,7 @@ class QuantiseIntermediates:
 
     A product followed by a function that is no affine map gets the widest steps that still cover every value at which the
     function's own quantisation changes: below and above that range the result is the same, so that clipping there costs
-    nothing, and the error is half a step. A function of an int8 activation in front of a product or a pool gets the range of
+    nothing, and the error is half a step. A product that is added to an activation gets what the sum needs of it. A function of an int8 activation in front of a product or a pool gets the range of
     its 256 values. Each place is noted in the module's attribute `graph.notices`.
 
     Before:
@@ -61,7 +61,7 @@ class QuantiseIntermediates:
             if not isinstance(op, GraphOp):
                 continue
             if is_op(op, "QuantizeLinear") and is_int8(op.outputs[0]):
-                notices += _after_product(op, ctx.store)
+                notices += _after_product(op, ctx.store) or _before_sum(op, ctx.store)
             elif is_op(op, *CORES):
                 notices += _before_core(op, ctx.store)
         if notices:
@@ -74,17 +74,45 @@ class QuantiseIntermediates:
 def _after_product(op: GraphOp, store: DataStore) -> list[str]:
     """Quantises a product whose function is quantised by `op`."""
     function = function_of(op.inputs[0], store)
-    core = None if function is None else made_by(function.source, *CORES)
-    if function is None or core is None or not function.ops or not is_computable(function):
+    if function is None or not function.ops:
         return []
-    if epilogue_of(op.inputs[0], store).source == function.source:
-        return []  # requantisation does it
-    low, high = _changing_range(
-        lambda points: quantised_values(op, function.evaluate(points), store), _bound(core, store)
-    )
+    before = epilogue_of(function.source, store)
+    core = made_by(before.source, *CORES)
+    if core is None or epilogue_of(op.inputs[0], store).source == before.source or not is_computable(function):
+        return []  # requantisation does it, or nobody can
+    bound = float(np.abs(before.gain).max() * _bound(core, store) + np.abs(before.offset).max())
+    low, high = _changing_range(lambda points: quantised_values(op, function.evaluate(points), store), bound)
     step = _covering(low, high)
     _insert(function.source, step, store)
-    return [_notice(core, function, step)]
+    return [_notice(core, function.nodes, step)]
+
+
+def _before_sum(op: GraphOp, store: DataStore) -> list[str]:
+    """Quantises a product that is added to an int8 activation in front of a quantisation.
+
+    What the sum can be before it saturates, less what the activation can be, is all that the product needs to reach.
+    """
+    epilogue = epilogue_of(op.inputs[0], store)
+    total, step = made_by(epilogue.source, "Add"), step_of(op, store)
+    if total is None or step is None or epilogue.gain.size != 1 or float(epilogue.gain.ravel()[0]) <= 0:
+        return []
+    terms = [quantised(value, store) for value in total.inputs]
+    if (terms[0] is None) == (terms[1] is None):
+        return []
+    product, other = total.inputs[0 if terms[0] is None else 1], terms[0] or terms[1]
+    before = epilogue_of(product, store)
+    core = made_by(before.source, *CORES)
+    if core is None or other is None or shape_of(product) != shape_of(total.outputs[0]):
+        return []
+    bound = float(np.abs(before.gain).max() * _bound(core, store) + np.abs(before.offset).max())
+    ends = [
+        ((end - step.zero_point) * step.scale - float(offset)) / float(epilogue.gain.ravel()[0])
+        for end, offset in ((LOW, epilogue.offset.max()), (HIGH, epilogue.offset.min()))
+    ]
+    others = [(end - other.zero_point) * other.scale for end in (LOW, HIGH)]
+    chosen = _covering(max(ends[0] - others[1], -bound), min(ends[1] - others[0], bound))
+    _insert(product, chosen, store)
+    return [_notice(core, total.node_names, chosen)]
 
 
 def _before_core(op: GraphOp, store: DataStore) -> list[str]:
@@ -102,7 +130,7 @@ def _before_core(op: GraphOp, store: DataStore) -> list[str]:
             continue
         step = _covering(float(values.min()), float(values.max()))
         _insert(value, step, store)
-        notices.append(_notice(op, function, step))
+        notices.append(_notice(op, function.nodes, step))
     return notices
 
 
@@ -157,8 +185,8 @@ def _insert(value: SSAValue, step: Step, store: DataStore) -> None:
         reader.operands[idx] = back.outputs[0]
 
 
-def _notice(core: GraphOp, function: Function, step: Step) -> str:
-    names = ", ".join(core.node_names), ", ".join(function.nodes)
+def _notice(core: GraphOp, others: Sequence[str], step: Step) -> str:
+    names = ", ".join(core.node_names), ", ".join(others)
     digits = max(0, 2 - math.floor(math.log10(step.scale)))
     return (
         f"{names[0]}: between it and {names[1]} the network states no scale; 8 bits of {step.scale:.{digits}f} are used"

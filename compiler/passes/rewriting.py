@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.traits import Pure
 
 from ..ir.attributes import Tensor, plain_value
 from ..ir.data import ConstantOp
@@ -28,6 +29,9 @@ class _Rules(RewritePattern):
     rules: tuple[Rule, ...]
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if op.has_trait(Pure) and not any(result.first_use for result in op.results):
+            rewriter.erase(op)  # it would count as a reader of its operands
+            return
         for rule in self.rules:
             rule(op, rewriter)
             if rewriter.has_done_action:

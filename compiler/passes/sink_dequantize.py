@@ -20,7 +20,7 @@ from .base import PassContext
 from .canonicalise_graph import permutation_of
 from .rewriting import OpMaker, maker_for, rewritten
 
-CARRIERS = frozenset({"MaxPool", "GlobalMaxPool", "Pad", "Reshape", "Slice", "Split", "Transpose", "Concat"})
+CARRIERS = frozenset({"Concat", "Gather", "GlobalMaxPool", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Transpose"})
 """Operators that give elements of their operands, so that they can be applied to the integers."""
 
 

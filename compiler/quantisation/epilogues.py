@@ -42,8 +42,11 @@ class Epilogue:
         """The map times a constant."""
         with np.errstate(invalid="ignore"):
             ends = (self.low * factor, self.high * factor)
-        # 0 * infinity: what is multiplied by 0 is 0
-        low, high = (np.where(factor == 0, 0.0, end) for end in (np.fmin(*ends), np.fmax(*ends)))
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        if np.any(factor == 0):  # what is multiplied by 0 is 0, so that any limits around 0 will do
+            others = np.broadcast_to(factor, low.shape) != 0
+            low = np.where(others, low, np.min(low, initial=0.0, where=others))
+            high = np.where(others, high, np.max(high, initial=0.0, where=others))
         return replace(self, gain=self.gain * factor, offset=self.offset * factor, low=low, high=high)
 
     def shifted(self, by: Reals) -> Epilogue:

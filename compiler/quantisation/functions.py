@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from ...archdsl import CompileError
 from ..interpreters.graph import run_graph_op
 from ..ir.attributes import shape_of
+from ..ir.data import ConstantOp
 from ..ir.graph import GraphOp, owner_of
 from ..ir.store import Array, DataStore
 from .reals import Quantised, constant_of
@@ -59,7 +60,10 @@ class Function:
 
 
 def function_of(value: SSAValue, store: DataStore) -> Function | None:
-    """The function that ends in a value and begins as early as possible; None where it reads several tensors."""
+    """The function that ends in a value and begins as early as possible; None where it reads several tensors.
+
+    It begins behind ops with constants that differ from element to element.
+    """
     ops: list[GraphOp] = []
     constants: dict[SSAValue, Array] = {}
     sources: list[SSAValue] = []
@@ -74,7 +78,7 @@ def function_of(value: SSAValue, store: DataStore) -> Function | None:
         array = constant_of(current, store)
         if array is not None and array.size == 1:
             constants[current] = array.reshape(())
-        elif _is_step(owner, shape) and isinstance(owner, GraphOp):
+        elif _is_step(owner, shape, store) and isinstance(owner, GraphOp):
             for operand in owner.inputs:
                 visit(operand)
             ops.append(owner)
@@ -96,8 +100,11 @@ def is_computable(function: Function) -> bool:
     return True
 
 
-def _is_step(owner: object, shape: tuple[int, ...]) -> bool:
-    """Whether an op makes every element from one element of its operands."""
+def _is_step(owner: object, shape: tuple[int, ...], store: DataStore) -> bool:
+    """Whether an op makes every element from one element of its operands, and in the same way."""
     if not isinstance(owner, GraphOp) or owner.operator is None or not owner.operator.is_elementwise:
         return False
-    return len(owner.outputs) == 1 and shape_of(owner.outputs[0]) == shape
+    if len(owner.outputs) != 1 or shape_of(owner.outputs[0]) != shape:
+        return False
+    others = [value for value in owner.inputs if shape_of(value) != shape or isinstance(owner_of(value), ConstantOp)]
+    return all(array is not None and array.size == 1 for array in (constant_of(value, store) for value in others))

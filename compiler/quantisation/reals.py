@@ -17,6 +17,8 @@ from ..ir.store import Array, DataStore
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+MAX_DEPTH = 8
+"""Of constant expressions; what is deeper is no weight that someone scaled or transposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +127,23 @@ def real_constant(value: SSAValue | None, store: DataStore) -> Reals | None:
     return None if found is None or found.dtype.kind not in "fiu" else found.astype(np.float64)
 
 
-def constant_of(value: SSAValue | None, store: DataStore) -> Array | None:
-    """Elements of a constant expression of any type; None for anything else."""
+def constant_of(value: SSAValue | None, store: DataStore, depth: int = MAX_DEPTH) -> Array | None:
+    """Elements of a constant expression of any type; None for anything else.
+
+    Args:
+        value: Any value.
+        store: Elements of constants.
+        depth: How many ops the expression may be deep.
+    """
     owner = owner_of(value)
     if isinstance(owner, ConstantOp):
         return owner.array(store)
-    if not isinstance(owner, GraphOp) or len(owner.outputs) != 1 or not owner.inputs:
+    if not isinstance(owner, GraphOp) or len(owner.outputs) != 1 or not owner.inputs or depth == 0:
         return None
-    operands = [constant_of(operand, store) for operand in owner.inputs]
-    arrays = [operand for operand in operands if operand is not None]
-    return run_graph_op(owner, arrays)[0] if len(arrays) == len(operands) else None
+    operands: list[Array] = []
+    for operand in owner.inputs:
+        found = constant_of(operand, store, depth - 1)
+        if found is None:
+            return None
+        operands.append(found)
+    return run_graph_op(owner, operands)[0]

@@ -8,6 +8,8 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import SSAValue
 
+from ..ir import qnn
+from ..ir.attributes import shape_of
 from ..ir.data import ConstantOp
 from ..ir.qnn import HIGH, LOW
 from ..passes.rewriting import OpMaker
@@ -32,18 +34,9 @@ class Weights:
     bits: int
 
     def signed(self, gain: Reals) -> Weights:
-        """The weights with the sign of what each output is multiplied by; those of outputs times 0 are 0.
-
-        Raises:
-            Unsuitable: They do not fit 8 bits then.
-        """
+        """The weights with the sign of what each output is multiplied by; those of outputs times 0 are 0."""
         sign = np.sign(gain * self.scale).astype(np.int64)
         integers = self.integers * sign.reshape(-1, *(1,) * (self.integers.ndim - 1))
-        if integers.size and (integers.min() < LOW or integers.max() > HIGH):
-            found = f"{integers.min()} to {integers.max()}"
-            raise Unsuitable(
-                f"its weights less their zero points go from {found}, beyond 8 bits; quantise them symmetrically"
-            )
         bits = self.bits if not integers.size or (integers.min() >= INT4[0] and integers.max() <= INT4[1]) else 8
         return Weights(integers=integers, scale=self.scale, bits=bits)
 
@@ -65,6 +58,28 @@ def output_weights(constant: QuantisedConstant, axis: int) -> Weights:
         raise Unsuitable("its weights have scales along another axis than that of the outputs")
     integers = np.moveaxis(constant.centred, axis, 0)
     return Weights(integers=integers, scale=np.broadcast_to(scale.reshape(-1), (outputs,)), bits=constant.bits)
+
+
+def int8_parts(integers: Ints) -> list[Ints]:
+    """Arrays of 8 bits whose sum is an array: one, unless zero points or signs took its elements beyond 8 bits.
+
+    A product with such weights is one of the input, repeated, with the parts behind each other.
+    """
+    parts: list[Ints] = []
+    rest = integers
+    while not parts or rest.any():
+        part = np.clip(rest, LOW, HIGH)
+        parts.append(part)
+        rest = rest - part
+    return parts
+
+
+def repeated(maker: OpMaker, value: SSAValue, count: int) -> SSAValue:
+    """A tensor with its last axis repeated, for weights in several parts."""
+    if count == 1:
+        return value
+    axis = len(shape_of(value)) - 1
+    return maker.insert(qnn.ConcatOp([value] * count, axis, nodes=maker.nodes))
 
 
 def weight_constant(maker: OpMaker, integers: Ints, bits: int) -> SSAValue:

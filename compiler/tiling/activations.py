@@ -73,9 +73,9 @@ def axes_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
 
 
 def stored_format(array: PeArray, shape: Sequence[int]) -> Format:
-    """What stores write: a vector of outputs begins at a multiple of its own bytes, or of the bus where that is less."""
+    """What stores write: vectors of outputs begin where they lie within a word of the scratchpad."""
     images, height, width, channels = axes_of(shape)
-    pixel = aligned(channels, min(array.cols, array.bus_bytes))
+    pixel = aligned(channels, array.vector_bytes)
     row = aligned(width * pixel, array.bus_bytes) if height * images > 1 else width * pixel
     return Format(images=images, height=height, width=width, channels=channels, pixel_bytes=pixel, row_bytes=row)
 
@@ -131,7 +131,7 @@ class Buffers:
     def __init__(self) -> None:
         self.ops: list[BufferOp] = []
         self._known: dict[tuple[str, int, int, int], SSAValue] = {}
-        self._names: dict[str, int] = {}
+        self._names: set[str] = set()
 
     def of(self, activation: Activation, role: str = "activation") -> SSAValue:
         """The buffer of an activation: its rows, of as many bytes as its pixels have."""
@@ -148,8 +148,11 @@ class Buffers:
         return self._add(name, bytes_memref(1, num_bytes, MAIN), address, role, sha256)
 
     def _add(self, name: str, type_: Buffer, address: int, role: str, sha256: str | None) -> SSAValue:
-        self._names[name] = self._names.get(name, 0) + 1
-        unique = name if self._names[name] == 1 else f"{name}#{self._names[name]}"
+        unique, num = name, 1
+        while unique in self._names:
+            num += 1
+            unique = f"{name}.{num}"
+        self._names.add(unique)
         op = BufferOp(unique, type_, address=address, role=role, sha256=sha256)
         self.ops.append(op)
         return op.result

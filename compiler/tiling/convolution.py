@@ -96,7 +96,9 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         conv: The convolution.
         fetch: Loads rows of the input, where that is not there yet.
     """
-    conv = flattened(conv)
+    height, conv = conv.input.format.height, flattened(conv)
+    if fetch is not None and conv.input.format.height < height:
+        fetch = _whole(fetch, height)
     array, taps = target.array, taps_of_convolution(target, conv)
     run = taps.run_bytes
     row_bytes = row_bytes_of(target, conv)
@@ -168,6 +170,11 @@ class OutputTile:
     x_count: int
     sums: SSAValue
     input: InputTile
+
+
+def _whole(fetch: Fetch, height: int) -> Fetch:
+    """Loads all rows at once: those of an input whose rows have become one."""
+    return lambda rows: fetch(height)
 
 
 def flattened(conv: Convolution) -> Convolution:

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..ir import qnn
 from ..ir.data import ConstantOp
-
-VIEWS = (qnn.ReshapeOp,)
-"""Ops whose result is their input's bytes under another shape."""
 
 
 @dataclass(slots=True)
@@ -28,13 +24,6 @@ class Part:
     ops: list[Operation] = field(default_factory=list[Operation])
     inputs: list[SSAValue] = field(default_factory=list[SSAValue])
     outputs: list[SSAValue] = field(default_factory=list[SSAValue])
-
-
-def source_of(value: SSAValue) -> SSAValue:
-    """What a value is a view of."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.input
-    return value
 
 
 def is_on_array(op: Operation) -> bool:

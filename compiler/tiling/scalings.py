@@ -14,7 +14,7 @@ from ..ir.store import DataStore
 from ..passes.annotate_inputs import MOVERS
 from ..passes.convert_unsigned_to_signed import SHIFT
 from ..quantisation.reals import Step, step_of
-from .partition import Part, source_of
+from .partition import Part
 
 UNKNOWN = Step(scale=0.0, zero_point=0)
 
@@ -22,7 +22,7 @@ UNKNOWN = Step(scale=0.0, zero_point=0)
 def scalings_of(part: Part, store: DataStore) -> dict[str, Attribute]:
     """Attributes of the part's program."""
     inputs = [_given(value, store) or UNKNOWN for value in part.inputs]
-    outputs = [_stated(source_of(value).owner) or UNKNOWN for value in part.outputs]
+    outputs = [_made(value) or UNKNOWN for value in part.outputs]
     return {**_attributes("input", inputs), **_attributes("output", outputs)}
 
 
@@ -41,6 +41,17 @@ def _stated(op: object) -> Step | None:
     if not isinstance(scale, FloatAttr) or not isinstance(zero, IntegerAttr):
         return None
     return Step(scale=float(scale.value.data), zero_point=int(zero.value.data))
+
+
+def _made(value: SSAValue) -> Step | None:
+    """What the op that made a value says, or where it only moves elements, the one before."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.name.startswith("qnn."):
+        found = _stated(owner)
+        if found is not None:
+            return found
+        owner = owner.operands[0].owner
+    return None
 
 
 def _given(value: SSAValue, store: DataStore) -> Step | None:

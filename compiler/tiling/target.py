@@ -77,12 +77,12 @@ class Target:
         """Vectors of sums of a tile: what is left holds those that are being stored."""
         return max(1, self.array.accumulator_vectors // 2)
 
-    def constant(self, name: str, content: npt.NDArray[np.uint8], role: str) -> SSAValue:
-        """The buffer of some bytes, whole beats; the same bytes stand in memory once."""
+    def constant(self, name: str, content: npt.NDArray[np.uint8], role: str, *, is_shared: bool = True) -> SSAValue:
+        """The buffer of some bytes, whole beats; the same bytes stand in memory once, unless they may not be shared."""
         padded = np.zeros(aligned(max(1, content.size), self.array.bus_bytes), dtype=np.uint8)
         padded[: content.size] = content.reshape(-1)
         key = self.store.add(padded)
-        if (key, role) not in self._constants:
+        if (key, role) not in self._constants or not is_shared:
             self._constants[key, role] = self.buffers.constant(name, padded.size, self.memory_bytes, role, key)
             self.memory_bytes += padded.size
         return self._constants[key, role]
@@ -122,9 +122,11 @@ class Target:
             operands=[source], result_types=[MemRefType(i8, [1, 256], memory_space=StringAttr(TABLES))]
         )
 
-    def staged(self, source: SSAValue, begin: Linear, num_bytes: int) -> tuple[PlaceOp, list[Operation]]:
-        """Bytes side by side of a buffer, staged in pieces: the place, and all ops that it takes."""
-        place = PlaceOp.build(result_types=[bytes_memref(1, num_bytes, SCRATCHPAD)])
+    def staged(
+        self, source: SSAValue, begin: Linear, num_bytes: int, place: PlaceOp | None = None
+    ) -> tuple[PlaceOp, list[Operation]]:
+        """Bytes side by side of a buffer, staged in pieces: the place, a new one unless given, and all ops that it takes."""
+        place = place or PlaceOp.build(result_types=[bytes_memref(1, num_bytes, SCRATCHPAD)])
         piece = PIECE_BEATS * self.array.bus_bytes
 
         def copy(idx: Linear, size: int) -> list[Operation]:

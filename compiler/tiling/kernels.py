@@ -1,0 +1,382 @@
+"""Kernels of `qnn` ops: each op as loops over tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ...archdsl import PassError
+from ..ir import qnn
+from ..ir.attributes import shape_of
+from ..ir.data import ConstantOp
+from ..ir.store import Array, DataStore
+from ..ir.text import nodes_of
+from ..ir.tile import Linear
+from .activations import aligned, axes_of
+from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .movement import Box, copy_ops, dense_strides, place_for, strides_of
+from .products import ComputedProduct, product_ops
+from .streaming import streamed_ops
+from .target import Output, Target
+from .values import Values
+from .vectors import Operation2d, Tap, VectorWork, channel_weights, vector_ops
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelMaker:
+    """Makes kernels for the ops of one program.
+
+    Attributes:
+        values: The program's tensors, placed.
+        target: What is made.
+        store: Arrays of constants.
+    """
+
+    values: Values
+    target: Target
+    store: DataStore
+
+    def ops(self, op: Operation) -> list[Operation]:
+        """The loops of an op.
+
+        Raises:
+            PassError: There is no kernel for it, or it does not fit the array's memories.
+        """
+        makers: dict[type[Operation], Callable[[Operation], list[Operation]]] = {
+            qnn.Conv2dOp: self._conv,
+            qnn.DepthwiseConv2dOp: self._depthwise,
+            qnn.MatMulOp: self._matmul,
+            qnn.Pool2dOp: self._pool,
+            qnn.AddOp: self._add,
+            qnn.MultiplyOp: self._multiply,
+            qnn.RescaleOp: self._rescale,
+            qnn.LookupOp: self._lookup,
+            qnn.ReshapeOp: self._reshape,
+            qnn.TransposeOp: self._transpose,
+            qnn.SliceOp: self._slice,
+            qnn.ConcatOp: self._concat,
+            qnn.PadOp: self._pad,
+        }
+        maker = makers.get(type(op))
+        if maker is None:
+            raise PassError(f"{op.name} has no kernel for the PE array")
+        return maker(op)
+
+    # ---- Inputs and outputs.
+
+    def _output(self, op: Operation, table: SSAValue | None = None) -> Output:
+        targets = self.values.targets(op.results[0])
+        if isinstance(op, qnn.LookupOp):
+            return Output(targets=targets, zero_point=0, low=qnn.LOW, high=qnn.HIGH, table=table)
+        how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+        return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
+
+    def _fetch(self, operand: SSAValue) -> Fetch | None:
+        """Loads rows of an input of the program that is to stand in the scratchpad and is used for the first time."""
+        tensor = self.values.tensor(operand)
+        memory, local = tensor.memory, tensor.local
+        total = tensor.format.images * tensor.format.height
+        if memory is None or local is None or not tensor.is_input or tensor.fetched_rows >= total:
+            return None
+
+        def fetch(rows: int) -> list[Operation]:
+            begin, end = tensor.fetched_rows, min(max(rows, 0), total)
+            if end <= begin:
+                return []
+            tensor.fetched_rows = end
+            return self.target.copied(memory, local, begin, end - begin)
+
+        return fetch
+
+    def _fetched(self, *operands: SSAValue) -> list[Operation]:
+        """Loads all of some operands that are not there yet."""
+        found: list[Operation] = []
+        for operand in operands:
+            fetch = self._fetch(operand)
+            if fetch is not None:
+                found += fetch(self.values.tensor(operand).format.images * self.values.tensor(operand).format.height)
+        return found
+
+    # ---- Kernels.
+
+    def _constant(self, value: SSAValue) -> Array:
+        owner = value.owner
+        assert isinstance(owner, ConstantOp)
+        return owner.array(self.store)
+
+    def _parameters(self, op: Operation, name: str) -> SSAValue:
+        how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+        bias, multiplier, shift = (self._constant(value) for value in how.operands)
+        return self.target.channel_parameters(name, bias, multiplier, shift)
+
+    def _conv(self, op: Operation) -> list[Operation]:
+        conv = cast(qnn.Conv2dOp, op)
+        return self._convolution(op, conv.input, self._constant(conv.weights), qnn.window_of(conv))
+
+    def _matmul(self, op: Operation) -> list[Operation]:
+        matmul = cast(qnn.MatMulOp, op)
+        if not isinstance(matmul.weights.owner, ConstantOp):
+            return self._computed_matmul(matmul)
+        weights = self._constant(matmul.weights)
+        if weights.ndim > 2 and math.prod(weights.shape[:-2]) > 1:
+            return self._computed_matmul(matmul)
+        weights = weights.reshape(weights.shape[-2:])
+        return self._convolution(op, matmul.input, weights[None, None], qnn.Window())
+
+    def _computed_matmul(self, op: qnn.MatMulOp) -> list[Operation]:
+        """A product of two activations: the rows of the second one are the rows of weights."""
+        found, source = self._on_chip(op.input)
+        ops, weights = self._on_chip(op.weights)
+        found += ops
+        shape, result = shape_of(op.input), op.results[0]
+        parameters, output = self._parameters(op, _name(op)), self._output(op)
+        steps = [strides_of(place.format, shape_of(result)) for place in output.targets]
+        for batch in np.ndindex(*shape[:-2]):
+
+            def at(strides: Sequence[int], batch: tuple[int, ...] = batch) -> int:
+                return sum(map(math.prod, zip(batch, strides, strict=False)))
+
+            product = ComputedProduct(
+                input=source.buffer, input_at=source.begin + at(source.strides), input_step=source.strides[-2],
+                weights=weights.buffer, weights_at=weights.begin + at(weights.strides), weights_step=weights.strides[-2],
+                rows=shape[-2], terms=shape[-1], columns=shape_of(result)[-1], parameters=parameters,
+                writes=tuple((at(step), step[-2]) for step in steps),
+            )  # fmt: skip
+            found += product_ops(self.target, product, output)
+        return found
+
+    def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
+        name = _name(op)
+        source = self.values.activation(operand)
+        format_ = source.format
+        taps = taps_of(
+            self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
+        )
+        packed = packed_weights(weights, taps, format_.pixel_bytes, self.target.array.cols)
+        weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
+        parameters = self._parameters(op, name)
+        output = self._output(op)
+        fetch = self._fetch(operand)
+        found: list[Operation] = []
+        _, height, width, channels = axes_of(shape_of(op.results[0]))
+        for image in range(format_.images):
+            targets = tuple(target.image(image) for target in output.targets)
+            conv = Convolution(
+                input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
+                height=weights.shape[0], width=weights.shape[1], window=window, outputs=channels, output_height=height,
+                output_width=width, weights=weight_buffer, parameters=parameters,
+            )  # fmt: skip
+            first = image * format_.height
+            if conv.input.is_local:
+                found += convolution_ops(self.target, conv, fetch and _of_image(fetch, first, format_.height))
+            else:
+                found += streamed_ops(self.target, conv)
+        return found
+
+    def _depthwise(self, op: Operation) -> list[Operation]:
+        conv = cast(qnn.DepthwiseConv2dOp, op)
+        weights = self._constant(conv.weights)
+        height, width, channels = weights.shape
+        window = qnn.window_of(conv)
+        taps = tuple(
+            Tap(
+                y=y * window.dilations[0],
+                x=x * window.dilations[1],
+                weights_at=(y * width + x) * self.target.array.cols,
+            )
+            for y in range(height)
+            for x in range(width)
+        )
+        return self._vectors(op, [conv.input], taps, window, weights=weights.reshape(-1, channels))
+
+    def _pool(self, op: Operation) -> list[Operation]:
+        pool = cast(qnn.Pool2dOp, op)
+        window = qnn.window_of(pool)
+        height, width = pool.kernel.get_values()
+        taps = tuple(
+            Tap(y=y * window.dilations[0], x=x * window.dilations[1]) for y in range(height) for x in range(width)
+        )
+        return self._vectors(op, [pool.input], taps, window, operation=cast(Operation2d, pool.operation.data))
+
+    def _add(self, op: Operation) -> list[Operation]:
+        add = cast(qnn.AddOp, op)
+        taps = tuple(Tap(source=at, scalar=int(factor)) for at, factor in enumerate(add.factors.get_values()))
+        return self._vectors(op, [add.first, add.second], taps, qnn.Window())
+
+    def _multiply(self, op: Operation) -> list[Operation]:
+        multiply = cast(qnn.MultiplyOp, op)
+        first, second = multiply.zero_points.get_values()
+        taps = [Tap(source=0, times=1)]
+        taps += [Tap(source=0, scalar=-second)] * bool(second) + [Tap(source=1, scalar=-first)] * bool(first)
+        return self._vectors(op, [multiply.first, multiply.second], tuple(taps), qnn.Window(), added=first * second)
+
+    def _rescale(self, op: Operation) -> list[Operation]:
+        rescale = cast(qnn.RescaleOp, op)
+        return self._vectors(
+            op, [rescale.input], (Tap(weights_at=0),), qnn.Window(), weights=self._constant(rescale.weights)[None]
+        )
+
+    def _lookup(self, op: Operation) -> list[Operation]:
+        lookup = cast(qnn.LookupOp, op)
+        table = self.target.constant(f"{_name(op)}.table", self._constant(lookup.table).view(np.uint8), "parameter")
+        return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
+
+    def _vectors(
+        self, op: Operation, operands: Sequence[SSAValue], taps: tuple[Tap, ...], window: qnn.Window, *,
+        weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
+    ) -> list[Operation]:  # fmt: skip
+        name = _name(op)
+        inputs = [self.values.activation(operand) for operand in operands]
+        output = self._output(op, table)
+        images, height, width, channels = axes_of(shape_of(op.results[0]))
+        cols = self.target.array.cols
+        packed = None
+        if weights is not None:
+            packed = self.target.constant(f"{name}.weights", channel_weights(weights, cols), "weight")
+        if isinstance(op, qnn.LookupOp):
+            ones, zeros = np.ones(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
+            parameters = self.target.channel_parameters(name, zeros, ones, zeros)
+        else:
+            how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
+            bias, multiplier, shift = (self._constant(value) for value in how.operands)
+            parameters = self.target.channel_parameters(name, bias.astype(np.int64) + added, multiplier, shift)
+        found = self._fetched(*operands)
+        is_elementwise = not isinstance(op, qnn.DepthwiseConv2dOp | qnn.Pool2dOp)
+        if is_elementwise and not any(place.format.has_gaps for place in (*inputs, *output.targets)):
+            inputs = [place.view(place.format.as_row()) for place in inputs]
+            output = Output(
+                targets=tuple(place.view(place.format.as_row()) for place in output.targets),
+                zero_point=output.zero_point, low=output.low, high=output.high, table=output.table,
+            )  # fmt: skip
+            images, height, width = 1, 1, images * height * width
+        for image in range(images):
+            targets = tuple(target.image(image) for target in output.targets)
+            work = VectorWork(
+                inputs=tuple(place.image(image) for place in inputs),
+                output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
+                taps=taps, operation=operation, window=window, channels=channels, output_height=height,
+                output_width=width, weights=packed,
+                weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
+            )  # fmt: skip
+            found += vector_ops(self.target, work)
+        return found
+
+    # ---- Movement.
+
+    def _reshape(self, op: Operation) -> list[Operation]:
+        """Elements in the same order: through a place where they lie side by side."""
+        operand, result = op.operands[0], op.results[0]
+        shape, wanted = shape_of(operand), shape_of(result)
+        found, source = self._on_chip(operand)
+        between = place_for(self.target, math.prod(shape), "a tensor that is reshaped")
+        dense = Box(buffer=between.result, begin=0, strides=dense_strides(shape))
+        found += [between, *copy_ops(self.target, shape, source, dense, self._copying())]
+        return found + self._delivered(
+            op, [(wanted, replace(dense, strides=dense_strides(wanted)), (0,) * len(wanted))]
+        )
+
+    def _transpose(self, op: Operation) -> list[Operation]:
+        transpose = cast(qnn.TransposeOp, op)
+        found, source = self._on_chip(transpose.input)
+        permuted = tuple(source.strides[axis] for axis in transpose.permutation.get_values())
+        shape = shape_of(op.results[0])
+        return found + self._delivered(op, [(shape, replace(source, strides=permuted), (0,) * len(shape))])
+
+    def _slice(self, op: Operation) -> list[Operation]:
+        some = cast(qnn.SliceOp, op)
+        found, source = self._on_chip(some.input)
+        begin, steps = some.begin.get_values(), some.steps.get_values()
+        box = Box(
+            buffer=source.buffer, begin=source.begin + sum(map(math.prod, zip(begin, source.strides, strict=True))),
+            strides=tuple(map(math.prod, zip(steps, source.strides, strict=True))),
+        )  # fmt: skip
+        shape = shape_of(op.results[0])
+        return found + self._delivered(op, [(shape, box, (0,) * len(shape))])
+
+    def _concat(self, op: Operation) -> list[Operation]:
+        concat = cast(qnn.ConcatOp, op)
+        axis, at = int(concat.axis.value.data), 0
+        found: list[Operation] = []
+        boxes: list[tuple[tuple[int, ...], Box, tuple[int, ...]]] = []
+        for operand in concat.inputs:
+            shape = shape_of(operand)
+            ops, source = self._on_chip(operand)
+            found += ops
+            boxes.append((shape, source, tuple(at if idx == axis else 0 for idx in range(len(shape)))))
+            at += shape[axis]
+        return found + self._delivered(op, boxes)
+
+    def _pad(self, op: Operation) -> list[Operation]:
+        pad = cast(qnn.PadOp, op)
+        found, source = self._on_chip(pad.input)
+        boxes = [(shape_of(pad.input), source, tuple(pad.before.get_values()))]
+        return found + self._delivered(op, boxes, fill=int(pad.value.value.data))
+
+    def _copying(self, added: int = 0) -> SSAValue:
+        """Channel parameters that leave elements as they are, and add something."""
+        ones = np.ones(self.target.array.cols, dtype=np.int64)
+        return self.target.channel_parameters("copy", ones * added, ones, ones * 0)
+
+    def _on_chip(self, operand: SSAValue) -> tuple[list[Operation], Box]:
+        """An operand in the scratchpad, as a whole: what it takes, and where it stands."""
+        place, shape = self.values.activation(operand), shape_of(operand)
+        strides = strides_of(place.format, shape)
+        if place.is_local:
+            return self._fetched(operand), Box(buffer=self.target.buffers.of(place), begin=0, strides=strides)
+        staged = place_for(self.target, aligned(place.format.num_bytes, self.target.array.bus_bytes), place.name)
+        row = place.view(
+            replace(place.format, images=1, height=1, width=place.format.num_bytes, channels=1, pixel_bytes=1)
+        )
+        _, ops = self.target.staged(self.target.buffers.of(row), Linear(), place.format.num_bytes, staged)
+        return ops, Box(buffer=staged.result, begin=0, strides=strides)
+
+    def _delivered(
+        self, op: Operation, boxes: Sequence[tuple[tuple[int, ...], Box, tuple[int, ...]]], fill: int | None = None
+    ) -> list[Operation]:
+        """Boxes of elements put together as the result: each one's shape, where it is read, and where in the result it begins.
+
+        Stores reach every byte of the scratchpad, but not of main memory: what is to stand there is put together in the
+        scratchpad first.
+        """
+        result = op.results[0]
+        places, shape = self.values.targets(result), shape_of(result)
+        format_ = places[0].format
+        strides = strides_of(format_, shape)
+        found: list[Operation] = []
+        if places[0].is_local:
+            made = self.target.buffers.of(places[0])
+        else:
+            place = place_for(self.target, aligned(format_.num_bytes, self.target.array.bus_bytes), places[0].name)
+            found.append(place)
+            made = place.result
+        if fill is not None:
+            nothing = replace(boxes[0][1], strides=(0,) * len(shape))  # any element: it is multiplied by 0
+            whole = Box(buffer=made, begin=0, strides=strides)
+            found += copy_ops(self.target, shape, nothing, whole, self._copying(fill), scalar=0)
+        for box_shape, box, begin in boxes:
+            write = Box(buffer=made, begin=sum(map(math.prod, zip(begin, strides, strict=True))), strides=strides)
+            found += copy_ops(self.target, box_shape, box, write, self._copying())
+        # All bytes, those between pixels too.
+        bytes_ = (format_.images * format_.height, format_.width * format_.pixel_bytes)
+        for place in places:
+            if not place.is_local:
+                read = Box(buffer=made, begin=0, strides=(format_.row_bytes, 1))
+                found += copy_ops(
+                    self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), self._copying()
+                )  # fmt: skip
+        return found
+
+
+def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:
+    """Loads rows of one image of several."""
+    return lambda rows: fetch(first + min(rows, height))
+
+
+def _name(op: Operation) -> str:
+    names = nodes_of(op)
+    return names[0] if names else op.name
