@@ -1,8 +1,8 @@
 """Where the cycles, bytes and joules of a replayed program go, op by op of the network ("layer" as networks have them).
 
 An op's time is from the end of the op before to its own last store or walk, so that the times of all ops add up to the
-program's. Within it every cycle counts for the first of these that works in it: the PE array, the vector unit, PRELOAD
-alone, the store unit, the bus; what is left is waiting for memory's latency or for tokens.
+program's. Within it every cycle counts for the first of these that works in it: the PE array, the vector unit, the
+bus, PRELOAD, the store unit; what is left is waiting for memory's latency or for tokens.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-Activity = Literal["PE array", "vector unit", "weight switch", "store unit", "bus", "waiting"]
-ACTIVITIES: Final[tuple[Activity, ...]] = ("PE array", "vector unit", "weight switch", "store unit", "bus", "waiting")
+Activity = Literal["PE array", "vector unit", "bus", "weight switch", "store unit", "waiting"]
+ACTIVITIES: Final[tuple[Activity, ...]] = ("PE array", "vector unit", "bus", "weight switch", "store unit", "waiting")
 ALU_TAIL_CYCLES: Final = 4
 """From the read of ALU's last vector to its last sum."""
 
@@ -70,6 +70,7 @@ class Layer:
         program: Name of its program.
         first_cycle, last_cycle: Its time, the last one excluded.
         activity_cycles: What its cycles went into; they add up to its cycles.
+        busy_cycles: Cycles in which each works, whatever else does; 0 for waiting.
         read_bytes, written_bytes: Main-memory traffic, in whole beats.
         energy: In pJ, as a tree.
         tiling: How it was cut.
@@ -81,6 +82,7 @@ class Layer:
     first_cycle: int
     last_cycle: int
     activity_cycles: dict[Activity, int]
+    busy_cycles: dict[Activity, int]
     read_bytes: int
     written_bytes: int
     energy: Part
@@ -94,8 +96,15 @@ class Layer:
 
     @property
     def bottleneck(self) -> Activity:
-        """What most of its cycles went into, the first of equals."""
-        return max(ACTIVITIES, key=lambda activity: self.activity_cycles[activity])
+        """What works in most of its cycles, the first of equals; waiting where nothing works in half of them."""
+        busiest = max(ACTIVITIES, key=lambda activity: self.busy_cycles[activity])
+        return busiest if 2 * self.busy_cycles[busiest] >= self.cycles else "waiting"
+
+    @property
+    def bottleneck_share(self) -> float:
+        """Share of its cycles in which the bottleneck works, or in which nothing does, 0 to 1."""
+        found = self.activity_cycles if self.bottleneck == "waiting" else self.busy_cycles
+        return found[self.bottleneck] / self.cycles if self.cycles else 0.0
 
     @property
     def utilization(self) -> float:
@@ -139,7 +148,7 @@ def layers_of(image: ProgramImage, found: Replay, program: str) -> list[Layer]:
         raise CompileError(f"{program}: its manifest names no ops, so there is nothing to explain by op")
     kernels = kernels_of(image)
     ends = _ends(image, found, kernels)
-    shares = _activities(image, found, ends)
+    shares, busy = _activities(image, found, ends)
     accesses = count_accesses(image.array, image.program)
     groups = accesses.grouped(kernels, len(ops))
     prices = AccessPrices(image.arch)
@@ -147,6 +156,7 @@ def layers_of(image: ProgramImage, found: Replay, program: str) -> list[Layer]:
     return [
         Layer(
             op=op, program=program, first_cycle=begins[idx], last_cycle=ends[idx], activity_cycles=shares[idx],
+            busy_cycles=busy[idx],
             read_bytes=int(groups.memory_read_bytes[idx]), written_bytes=int(groups.memory_written_bytes[idx]),
             energy=prices.energy(groups, idx), tiling=_tiling(image, idx, kernels, accesses),
             num_pes=image.array.rows * image.array.cols,
@@ -215,7 +225,7 @@ def working_spans(image: ProgramImage, found: Replay) -> dict[Activity, Ints]:
             case "ALU":
                 spans["vector unit"].append((start, end - ALU_TAIL_CYCLES))
             case "PRELOAD":
-                spans["weight switch"].append((start, end))
+                spans["weight switch"].append((max(start, end - array.rows), end))
             case "ST":
                 spans["bus" if insn["space"] == 0 else "store unit"].append((start, end))
             case "LD":
@@ -226,14 +236,18 @@ def working_spans(image: ProgramImage, found: Replay) -> dict[Activity, Ints]:
     return {name: np.array(some, dtype=np.int64).reshape(-1, 2) for name, some in spans.items()}
 
 
-def _activities(image: ProgramImage, found: Replay, ends: Sequence[int]) -> list[dict[Activity, int]]:
-    """Per op what each of its cycles went into."""
+def _activities(
+    image: ProgramImage, found: Replay, ends: Sequence[int]
+) -> tuple[list[dict[Activity, int]], list[dict[Activity, int]]]:
+    """Per op what each of its cycles went into, and in how many each activity is at work."""
     import numpy as np
 
     spans = working_spans(image, found)
     times = np.unique(np.concatenate([np.array([0, *ends]), *(some.ravel() for some in spans.values())]))
     times = times[(times >= 0) & (times <= found.cycles)]
     lengths = np.diff(times)
+    layer = np.searchsorted(np.array(ends), times[:-1], side="right")
+    table = np.zeros((2, len(ends), len(ACTIVITIES)), dtype=np.int64)
     state = np.full(len(lengths), ACTIVITIES.index("waiting"))
     for idx, activity in reversed(list(enumerate(ACTIVITIES[:-1]))):
         some = np.clip(spans[activity], 0, found.cycles)
@@ -241,11 +255,12 @@ def _activities(image: ProgramImage, found: Replay, ends: Sequence[int]) -> list
         level = np.zeros(len(times), dtype=np.int64)
         np.add.at(level, np.searchsorted(times, some[:, 0]), 1)
         np.add.at(level, np.searchsorted(times, some[:, 1]), -1)
-        state[np.cumsum(level)[:-1] > 0] = idx
-    layer = np.searchsorted(np.array(ends), times[:-1], side="right")
-    table = np.zeros((len(ends), len(ACTIVITIES)), dtype=np.int64)
-    np.add.at(table, (layer, state), lengths)
-    return [{name: int(row[idx]) for idx, name in enumerate(ACTIVITIES)} for row in table]
+        is_busy = np.cumsum(level)[:-1] > 0
+        state[is_busy] = idx
+        np.add.at(table[1, :, idx], layer[is_busy], lengths[is_busy])
+    np.add.at(table[0], (layer, state), lengths)
+    shares, busy = ([dict(zip(ACTIVITIES, row, strict=True)) for row in rows] for rows in table.tolist())
+    return shares, busy
 
 
 def _tiling(image: ProgramImage, kernel: int, kernels: Ints, accesses: Accesses) -> Tiling:

@@ -177,8 +177,7 @@ def stored_table(run: NetworkRun) -> Table:
 
 
 def _bottleneck(layer: Layer) -> str:
-    share = layer.activity_cycles[layer.bottleneck] / layer.cycles if layer.cycles else 0.0
-    return f"{layer.bottleneck} {share:.0%}"
+    return f"{layer.bottleneck} {layer.bottleneck_share:.0%}"
 
 
 def _shares(amounts: Mapping[Activity, int] | Mapping[str, float]) -> str:
