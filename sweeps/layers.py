@@ -57,7 +57,7 @@ class Tiling:
         kept = "kept on chip" if self.is_output_local else ""
         stored = "stored" if self.is_output_stored else ""
         output = " and ".join(filter(None, (kept, stored))) or "not stored"
-        walks = f"{self.num_walks:,} walks of up to {self.most_vectors:,} vectors, {self.num_stores:,} stores"
+        walks = f"walks {self.num_walks:,} of up to {self.most_vectors:,} vectors, stores {self.num_stores:,}"
         return f"{walks}; {weights}, {inputs}, output {output}"
 
 
@@ -70,7 +70,7 @@ class Layer:
         program: Name of its program.
         first_cycle, last_cycle: Its time, the last one excluded.
         activity_cycles: What its cycles went into; they add up to its cycles.
-        busy_cycles: Cycles in which each works, whatever else does; 0 for waiting.
+        busy_cycles: Cycles in which each works, whatever else does.
         read_bytes, written_bytes: Main-memory traffic, in whole beats.
         energy: In pJ, as a tree.
         tiling: How it was cut.
@@ -96,15 +96,13 @@ class Layer:
 
     @property
     def bottleneck(self) -> Activity:
-        """What works in most of its cycles, the first of equals; waiting where nothing works in half of them."""
-        busiest = max(ACTIVITIES, key=lambda activity: self.busy_cycles[activity])
-        return busiest if 2 * self.busy_cycles[busiest] >= self.cycles else "waiting"
+        """What works in most of its cycles, the first of equals; waiting where nothing works in more of them."""
+        return max(ACTIVITIES, key=lambda activity: self.busy_cycles[activity])
 
     @property
     def bottleneck_share(self) -> float:
         """Share of its cycles in which the bottleneck works, or in which nothing does, 0 to 1."""
-        found = self.activity_cycles if self.bottleneck == "waiting" else self.busy_cycles
-        return found[self.bottleneck] / self.cycles if self.cycles else 0.0
+        return self.busy_cycles[self.bottleneck] / self.cycles if self.cycles else 0.0
 
     @property
     def utilization(self) -> float:
@@ -259,6 +257,7 @@ def _activities(
         state[is_busy] = idx
         np.add.at(table[1, :, idx], layer[is_busy], lengths[is_busy])
     np.add.at(table[0], (layer, state), lengths)
+    table[1, :, -1] = table[0, :, -1]  # waiting is what nothing else works in
     shares, busy = ([dict(zip(ACTIVITIES, row, strict=True)) for row in rows] for rows in table.tolist())
     return shares, busy
 
