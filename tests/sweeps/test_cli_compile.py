@@ -15,6 +15,8 @@ from tileloom.models import FunctionalSimulator
 from tileloom.sweeps.cli import ExitCode, main
 from tileloom.sweeps.network_runs import stored_layers
 
+from ..compiler.tiny_networks import two_programs
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "networks" / "tiny_int8.onnx"
 MODEL = str(EXAMPLE)
@@ -97,6 +99,24 @@ def test_what_does_not_fit_exits_with_4_and_says_what_would(capsys: pytest.Captu
     assert captured.err == ""
     assert main([*small, "--json"]) == ExitCode.INFEASIBLE
     assert json.loads(capsys.readouterr().out)["infeasible"]["unit"] == "bytes"
+
+
+def test_the_host_takes_over_only_when_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "two.onnx").write_bytes(two_programs().SerializeToString(deterministic=True))
+    compile_two = ["compile", "two.onnx", "--arch", "tpe_8x8", "-o", "two"]
+    assert main(compile_two) == ExitCode.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "CumSum_1: CumSum (operator set 13) has no form in integers here" in captured.err
+    assert "with --fallback the host runs what the array cannot" in captured.err
+    assert main([*compile_two, "--fallback"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert "program1:\n" in out
+    assert "host, between  DequantizeLinear, CumSum, QuantizeLinear (" in out
+    found = run_json(capsys, "run", "two", "--on", "replay")
+    assert [program["name"] for program in found["programs"]] == ["program0", "program1"]
+    assert main(["explain", "two", "-o", "figures", "-q"]) == ExitCode.DONE
+    assert (tmp_path / "figures" / "program1_layers.png").is_file()
 
 
 @pytest.mark.parametrize(
