@@ -28,7 +28,7 @@ from .isa.definition import (
     InstructionSet,
     tensor_pe_array_isa,
 )
-from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program, operand_faults
+from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
 from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
 from .isa.manifest import (
@@ -222,7 +222,6 @@ __all__ = [
     "locate",
     "make_image",
     "nearest_hint",
-    "operand_faults",
     "parse_mapping",
     "parse_notation",
     "parse_yaml",

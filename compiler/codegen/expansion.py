@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
@@ -19,12 +18,35 @@ from .steps import Config, Load, Step, Store, Walk
 
 @dataclass(slots=True)
 class _Plan:
-    """What is known of an op before any loop runs: its numbers, and its maps as constants and factors."""
+    """What is known of an op before any loop runs; reading it from the op each time would take longer than all else.
 
+    Attributes:
+        op: The op.
+        numbers: Its numbers, by name.
+        texts: Its texts, by name.
+        maps: Its maps as constants and factors, by name.
+        values: Its operands and results, by name.
+        indices: What the maps are over.
+        shape: Rows, bytes of a row and pitch of its input.
+        dies: Places that nothing behind it uses.
+        body: Of a loop, what is in it.
+    """
+
+    op: Operation
     numbers: dict[str, int]
+    texts: dict[str, str]
     maps: dict[str, tuple[int, tuple[int, ...]]]
+    values: dict[str, SSAValue | None]
     indices: tuple[SSAValue, ...]
+    shape: tuple[int, int, int]
     dies: tuple[SSAValue, ...]
+    body: list[_Plan]
+
+    def value(self, name: str) -> SSAValue:
+        """An operand or result that is there."""
+        found = self.values[name]
+        assert found is not None
+        return found
 
 
 def expand(program: tile.ProgramOp, array: PeArray) -> list[Step]:
@@ -51,7 +73,6 @@ class _Expansion:
         self.name = ""
         self.at: dict[SSAValue, int] = {}  # place of a buffer: byte, vector or slot
         self.index: dict[SSAValue, int] = {}
-        self._plans: dict[Operation, _Plan] = {}
         memory = self._memory_bytes()
         pad = array.scratchpad_bytes
         self.pad_loads, self.pad_walks, self.pad_stores = (Shadow(pad, self.granule) for _ in range(3))
@@ -59,7 +80,7 @@ class _Expansion:
         self.slot_loads, self.slot_stores = (Shadow(array.parameter_slots) for _ in range(2))
         self.table_loads, self.table_stores = (Shadow(max(1, array.table_slots)) for _ in range(2))
         self.memory_loads, self.memory_stores = (Shadow(memory, self.granule) for _ in range(2))
-        self._actions: dict[type[Operation], Callable[[Operation, _Plan], None]] = {
+        self._actions: dict[type[Operation], Callable[[_Plan], None]] = {
             tile.PlaceOp: self._place,
             tile.ViewOp: self._view,
             tile.CopyOp: self._copy,
@@ -79,7 +100,7 @@ class _Expansion:
                 self.kernel += 1
                 self.name = op.kernel_name.data
                 self.places.bound(*op.staging.get_values())
-                self._block(op.body.block)
+                self._run(_plans(op.body.block))
         return self.steps
 
     def _memory_bytes(self) -> int:
@@ -92,17 +113,15 @@ class _Expansion:
 
     # ---- Loops.
 
-    def _block(self, block: Block) -> None:
-        for op in block.ops:
-            plan = self._plans.get(op)
-            if plan is None:
-                plan = self._plans[op] = _plan(op, block)
-            if isinstance(op, tile.ForOp):
+    def _run(self, plans: list[_Plan]) -> None:
+        for plan in plans:
+            if isinstance(plan.op, tile.ForOp):
+                index = plan.op.index
                 for value in range(0, plan.numbers["upper"], plan.numbers["step"]):
-                    self.index[op.index] = value
-                    self._block(op.body.block)
+                    self.index[index] = value
+                    self._run(plan.body)
             else:
-                self._actions[type(op)](op, plan)
+                self._actions[type(plan.op)](plan)
             for value in plan.dies:
                 self._free(value)
 
@@ -130,8 +149,8 @@ class _Expansion:
             )
         self.at[value] = found
 
-    def _place(self, op: Operation, _: _Plan) -> None:
-        value = cast(tile.PlaceOp, op).result
+    def _place(self, plan: _Plan) -> None:
+        value = plan.value("result")
         self._take(
             self.places,
             value,
@@ -139,20 +158,19 @@ class _Expansion:
             "the staging part of the scratchpad (bytes)",
         )
 
-    def _view(self, op: Operation, plan: _Plan) -> None:
-        view = cast(tile.ViewOp, op)
-        self.at[view.result] = self.at[view.source] + plan.numbers["offset"]
+    def _view(self, plan: _Plan) -> None:
+        self.at[plan.value("result")] = self.at[plan.value("source")] + plan.numbers["offset"]
 
-    def _sums(self, op: Operation, _: _Plan) -> None:
-        value = cast(tile.SumsOp, op).result
+    def _sums(self, plan: _Plan) -> None:
+        value = plan.value("result")
         self._take(self.sums, value, tile.size_of(value)[0], "the accumulators (vectors)")
 
     # ---- Loads.
 
-    def _copy(self, op: Operation, plan: _Plan) -> None:
-        copy, number = cast(tile.CopyOp, op), plan.numbers
-        source = self.at[copy.source] + self._eval(plan, "read_at")
-        target = self.at[copy.target] + self._eval(plan, "write_at")
+    def _copy(self, plan: _Plan) -> None:
+        number = plan.numbers
+        source = self.at[plan.value("source")] + self._eval(plan, "read_at")
+        target = self.at[plan.value("target")] + self._eval(plan, "write_at")
         rows, row_bytes = number["rows"], number["row_bytes"]
         beats = ceil_div(row_bytes, self.array.bus_bytes)
         num_bytes = beats * self.array.bus_bytes
@@ -171,17 +189,17 @@ class _Expansion:
         self.pad_loads.touch(written, step)
         self.memory_loads.touch(read, step)
 
-    def _parameters(self, op: Operation, plan: _Plan) -> None:
-        parameters = cast(tile.ParametersOp, op)
-        self._take(self.slots, parameters.result, 1, "slots of channel parameters")
-        source = self.at[parameters.source] + self._eval(plan, "read_at")
-        self._slot_load(parameters.result, source, self.array.slot_beats, 1, self.slot_loads, self.slot_stores)
+    def _parameters(self, plan: _Plan) -> None:
+        result = plan.value("result")
+        self._take(self.slots, result, 1, "slots of channel parameters")
+        source = self.at[plan.value("source")] + self._eval(plan, "read_at")
+        self._slot_load(result, source, self.array.slot_beats, 1, self.slot_loads, self.slot_stores)
 
-    def _table(self, op: Operation, plan: _Plan) -> None:
-        table = cast(tile.TableOp, op)
-        self._take(self.tables, table.result, 1, "slots of tables")
-        source = self.at[table.source]
-        self._slot_load(table.result, source, self.array.table_beats, 2, self.table_loads, self.table_stores)
+    def _table(self, plan: _Plan) -> None:
+        result = plan.value("result")
+        self._take(self.tables, result, 1, "slots of tables")
+        source = self.at[plan.value("source")]
+        self._slot_load(result, source, self.array.table_beats, 2, self.table_loads, self.table_stores)
 
     def _slot_load(self, value: SSAValue, source: int, beats: int, space: int, loads: Shadow, stores: Shadow) -> None:
         slot = self.at[value]
@@ -197,13 +215,13 @@ class _Expansion:
 
     # ---- Walks.
 
-    def _matmul(self, op: Operation, plan: _Plan) -> None:
-        matmul, number = cast(tile.MatMulOp, op), plan.numbers
+    def _matmul(self, plan: _Plan) -> None:
+        number = plan.numbers
         rows, pitch = number["rows"], number["weights_pitch"]
-        weights = self.at[matmul.weights] + self._eval(plan, "weights_at")
+        weights = self.at[plan.value("weights")] + self._eval(plan, "weights_at")
         width = ceil_div(self.array.cols * number["weight_bits"], 8)
         weight_range = (weights, weights + (rows - 1) * pitch + width)
-        operands, configs, inputs, sums = self._walked(matmul, plan, rows)
+        operands, configs, inputs, sums = self._walked(plan, rows)
         operands |= {"rows": rows, "swap": 1}
         walk = Walk(
             name="COMPUTE",
@@ -218,24 +236,23 @@ class _Expansion:
         )
         self._touch_walk(walk, sums, inputs, weight_range)
 
-    def _vector(self, op: Operation, plan: _Plan) -> None:
-        vector, number = cast(tile.VectorOp, op), plan.numbers
-        operands, configs, inputs, sums = self._walked(
-            vector, plan, ceil_div(number["columns"] * number["input_bits"], 8)
-        )
+    def _vector(self, plan: _Plan) -> None:
+        number, text = plan.numbers, plan.texts
+        operands, configs, inputs, sums = self._walked(plan, ceil_div(number["columns"] * number["input_bits"], 8))
         ranges = [inputs]
         alu = {"scalar": number["scalar"], "address": 0, "step_bytes": 0, "shift": number["shift"]}
-        if vector.values is not None:
-            values = self.at[vector.values] + self._eval(plan, "values_at")
-            is_sequence = vector.operand.data == "sequence"
+        second = plan.values["values"]
+        if second is not None:
+            values = self.at[second] + self._eval(plan, "values_at")
+            is_sequence = text["operand"] == "sequence"
             num = number["x_count"] * number["y_count"] if is_sequence else 1
             ranges.append((values, values + (num - 1) * number["values_step"] + self.array.cols))
             alu |= {"address": values, "step_bytes": number["values_step"] if is_sequence else 0}
         operands |= {
             "columns": number["columns"],
-            "operation": int(vector.operation.data == "maximum"),
-            "operand": ("scalar", "vector", "sequence").index(vector.operand.data),
-            "lanes": int(vector.lanes.data == "combined"),
+            "operation": int(text["operation"] == "maximum"),
+            "operand": ("scalar", "vector", "sequence").index(text["operand"]),
+            "lanes": int(text["lanes"] == "combined"),
             "hold": number["hold"],
         }
         walk = Walk(
@@ -249,15 +266,13 @@ class _Expansion:
         )
         self._touch_walk(walk, sums, *ranges)
 
-    def _walked(
-        self, op: tile.MatMulOp | tile.VectorOp, plan: _Plan, lane_bytes: int
-    ) -> tuple[dict[str, int], tuple[Config, ...], Range, Range]:
+    def _walked(self, plan: _Plan, lane_bytes: int) -> tuple[dict[str, int], tuple[Config, ...], Range, Range]:
         """Operands and configuration of a walk, the bytes that it reads, and the sums that it writes."""
-        number, address = plan.numbers, self.at[op.input]
-        (rows, width), pitch = tile.size_of(op.input), tile.pitch_of(op.input)
+        number, address = plan.numbers, self.at[plan.value("input")]
+        rows, width, pitch = plan.shape
         y, x = self._eval(plan, "y"), self._eval(plan, "x")
         y_count, x_count = number["y_count"], number["x_count"]
-        sums = self.at[op.sums] + self._eval(plan, "sums_at")
+        sums = self.at[plan.value("sums")] + self._eval(plan, "sums_at")
         operands = {
             "y": y, "x": x, "destination": sums, "x_count": x_count, "y_count": y_count,
             "accumulate": int(self._eval(plan, "accumulate") != 0),
@@ -287,20 +302,20 @@ class _Expansion:
 
     # ---- Stores.
 
-    def _store(self, op: Operation, plan: _Plan) -> None:
-        store, number = cast(tile.StoreOp, op), plan.numbers
+    def _store(self, plan: _Plan) -> None:
+        number, second = plan.numbers, plan.values["table"]
         y_count, x_count, columns = number["y_count"], number["x_count"], number["columns"]
-        source = self.at[store.sums] + self._eval(plan, "sums_at")
-        target = self.at[store.target] + self._eval(plan, "write_at")
-        is_local = tile.space_of(store.target) == tile.SCRATCHPAD
+        source = self.at[plan.value("sums")] + self._eval(plan, "sums_at")
+        target = self.at[plan.value("target")] + self._eval(plan, "write_at")
+        is_local = tile.space_of(plan.value("target")) == tile.SCRATCHPAD
         num_bytes = ceil_div(columns * number["bits"], 8)
         written = (
             target,
             target + (y_count - 1) * number["y_pitch"] + (x_count - 1) * number["x_pitch"] + num_bytes,
         )
-        slot = self.at[store.parameters]
+        slot = self.at[plan.value("parameters")]
         loads = [self.slot_loads.last((slot, slot + 1))]
-        table = None if store.table is None else self.at[store.table]
+        table = None if second is None else self.at[second]
         if table is not None:
             loads.append(self.table_loads.last((table, table + 1)))
         loads.append((self.pad_loads if is_local else self.memory_loads).last(written))
@@ -332,35 +347,46 @@ class _Expansion:
         return self.num[type(step)]
 
 
-def _plan(op: Operation, block: Block) -> _Plan:
-    numbers = {name: int(attr.value.data) for name, attr in op.attributes.items() if isinstance(attr, IntegerAttr)}
-    maps = {name: _linear(attr) for name, attr in op.attributes.items() if isinstance(attr, AffineMapAttr)}
-    indices: Sequence[SSAValue] = getattr(op, "indices", ())
-    return _Plan(numbers, maps, tuple(indices), _deaths(op, block))
+NAMES = ("source", "target", "input", "weights", "values", "sums", "parameters", "table", "result")
 
 
-def _deaths(op: Operation, block: Block) -> tuple[SSAValue, ...]:
-    """Places of this block that no op behind this one uses."""
-    found: list[SSAValue] = []
-    users = [op] if not op.regions else list(op.walk())
-    candidates = dict.fromkeys([*op.results, *(operand for user in users for operand in user.operands)])
-    for value in dict.fromkeys(map(_viewed, candidates)):
-        owner = value.owner
-        if not isinstance(owner, tile.PlaceOp | tile.SumsOp | tile.ParametersOp | tile.TableOp):
-            continue
-        if owner.parent_block() is not block:
-            continue
-        last = max((_ancestor(user, block) for user in _users(value)), key=_position, default=owner)
-        if last is op:
-            found.append(value)
-    return tuple(found)
+def _plans(block: Block) -> list[_Plan]:
+    """What is known of the ops of a block."""
+    ops = list(block.ops)
+    positions = {op: idx for idx, op in enumerate(ops)}
+    dies = _deaths(ops, positions, block)
+    return [_plan(op, dies.get(op, ())) for op in ops]
 
 
-def _viewed(value: SSAValue) -> SSAValue:
-    """What a value is a view of."""
-    while isinstance(value.owner, tile.ViewOp):
-        value = value.owner.source
-    return value
+def _plan(op: Operation, dies: Sequence[SSAValue]) -> _Plan:
+    attributes = op.attributes.items()
+    values = {name: getattr(op, name) for name in NAMES if hasattr(op, name)}
+    source = values.get("input")
+    return _Plan(
+        op=op,
+        numbers={name: int(attr.value.data) for name, attr in attributes if isinstance(attr, IntegerAttr)},
+        texts={name: attr.data for name, attr in attributes if isinstance(attr, StringAttr)},
+        maps={name: _linear(attr) for name, attr in attributes if isinstance(attr, AffineMapAttr)},
+        values=values,
+        indices=tuple(getattr(op, "indices", ())),
+        shape=(0, 0, 0)
+        if source is None
+        else (tile.size_of(source)[0], tile.size_of(source)[1], tile.pitch_of(source)),
+        dies=tuple(dies),
+        body=_plans(op.body.block) if isinstance(op, tile.ForOp) else [],
+    )
+
+
+def _deaths(
+    ops: Sequence[Operation], positions: Mapping[Operation, int], block: Block
+) -> dict[Operation, list[SSAValue]]:
+    """By op of a block the block's places that no op behind it uses."""
+    found: dict[Operation, list[SSAValue]] = {}
+    for op in ops:
+        if isinstance(op, tile.PlaceOp | tile.SumsOp | tile.ParametersOp | tile.TableOp):
+            users = (_ancestor(user, block) for user in _users(op.result))
+            found.setdefault(max(users, key=positions.__getitem__, default=op), []).append(op.result)
+    return found
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:
@@ -377,12 +403,6 @@ def _ancestor(op: Operation, block: Block) -> Operation:
         assert parent is not None
         op = parent
     return op
-
-
-def _position(op: Operation) -> int:
-    block = op.parent_block()
-    assert block is not None
-    return block.get_operation_index(op)
 
 
 def _linear(attr: AffineMapAttr) -> tuple[int, tuple[int, ...]]:

@@ -116,8 +116,9 @@ def pitch_of(value: SSAValue) -> int:
 
 
 def _buffer(value: SSAValue) -> Buffer:
-    assert isinstance(value.type, MemRefType)
-    return cast(Buffer, value.type)
+    found: Attribute = value.type
+    assert isinstance(found, MemRefType)
+    return cast("Buffer", found)
 
 
 def _require(op: Operation, holds: bool, message: str) -> None:
