@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..archdsl import CompileError, OpRecord, ProgramImage, nearest_hint
-from .image_runs import RunOptions, replay_image
+from .tilings import Tiling, tiling_of
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ..models import Accesses, Part, Replay
+    from ..models import Part, Replay
 
     Ints = npt.NDArray[np.int64]
 
@@ -26,39 +26,6 @@ Activity = Literal["PE array", "vector unit", "bus", "weight switch", "store uni
 ACTIVITIES: Final[tuple[Activity, ...]] = ("PE array", "vector unit", "bus", "weight switch", "store unit", "waiting")
 ALU_TAIL_CYCLES: Final = 4
 """From the read of ALU's last vector to its last sum."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiling:
-    """How an op was cut, read from its instructions.
-
-    Attributes:
-        num_walks: COMPUTEs and ALUs.
-        most_vectors: Vectors of the longest of them.
-        num_stores: STs.
-        weight_bytes: Bytes of weights that are loaded.
-        weight_passes: How often every byte of the weights is loaded, on average; 0 without weights.
-        input_bytes: Bytes of activations that are loaded; 0 where they stand in the scratchpad.
-        is_output_local, is_output_stored: Whether results go to the scratchpad, and to main memory.
-    """
-
-    num_walks: int
-    most_vectors: int
-    num_stores: int
-    weight_bytes: int
-    weight_passes: float
-    input_bytes: int
-    is_output_local: bool
-    is_output_stored: bool
-
-    def __str__(self) -> str:
-        weights = "no weights" if not self.weight_bytes else f"weights loaded {self.weight_passes:.3g}x"
-        inputs = f"input {self.input_bytes:,} B loaded" if self.input_bytes else "input on chip"
-        kept = "kept on chip" if self.is_output_local else ""
-        stored = "stored" if self.is_output_stored else ""
-        output = " and ".join(filter(None, (kept, stored))) or "not stored"
-        walks = f"walks {self.num_walks:,} of up to {self.most_vectors:,} vectors, stores {self.num_stores:,}"
-        return f"{walks}; {weights}, {inputs}, output {output}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,25 +123,24 @@ def layers_of(image: ProgramImage, found: Replay, program: str) -> list[Layer]:
             op=op, program=program, first_cycle=begins[idx], last_cycle=ends[idx], activity_cycles=shares[idx],
             busy_cycles=busy[idx],
             read_bytes=int(groups.memory_read_bytes[idx]), written_bytes=int(groups.memory_written_bytes[idx]),
-            energy=prices.energy(groups, idx), tiling=_tiling(image, idx, kernels, accesses),
+            energy=prices.energy(groups, idx), tiling=tiling_of(image, idx, kernels, accesses),
             num_pes=image.array.rows * image.array.cols,
         )
         for idx, op in enumerate(ops)
     ]  # fmt: skip
 
 
-def network_layers(images: Mapping[str, ProgramImage], options: RunOptions) -> list[Layer]:
+def network_layers(images: Mapping[str, ProgramImage], replays: Mapping[str, Replay]) -> list[Layer]:
     """The ops of all programs of a network, each program's cycles counted from its own start.
 
     Args:
         images: Its programs, by name.
-        options: How they are replayed.
+        replays: Of each.
 
     Raises:
         CompileError: A manifest names no ops.
-        ModelError: A program hangs.
     """
-    return [layer for name, image in images.items() for layer in layers_of(image, replay_image(image, options), name)]
+    return [layer for name, image in images.items() for layer in layers_of(image, replays[name], name)]
 
 
 def find_layer(layers: Sequence[Layer], name: str) -> Layer:
@@ -260,40 +226,3 @@ def _activities(
     table[1, :, -1] = table[0, :, -1]  # waiting is what nothing else works in
     shares, busy = ([dict(zip(ACTIVITIES, row, strict=True)) for row in rows] for rows in table.tolist())
     return shares, busy
-
-
-def _tiling(image: ProgramImage, kernel: int, kernels: Ints, accesses: Accesses) -> Tiling:
-    import numpy as np
-
-    symbols = {symbol.name: symbol for symbol in image.manifest.symbols}
-    weights: dict[str, int] = {}
-    loaded = {"weight": 0, "activation": 0}
-    walks: list[int] = []
-    stores: set[int] = set()
-    num_stores = 0
-    for idx in np.flatnonzero(kernels == kernel):
-        insn = image.program[idx]
-        if insn.name in ("COMPUTE", "ALU"):
-            walks.append(insn["x_count"] * insn["y_count"])
-        elif insn.name == "ST":
-            num_stores += 1
-            stores.add(insn["space"])
-        elif insn.name == "LD" and insn["space"] == 0:
-            region = region_at(image, insn["memory_address"])
-            symbol = symbols.get(region)
-            kind = "weight" if symbol is not None and symbol.role == "weight" else "activation"
-            loaded[kind] += int(accesses.memory_read_bytes[idx])
-            if kind == "weight" and symbol is not None:
-                weights[region] = symbol.end - symbol.address
-    size = sum(weights.values())
-    return Tiling(
-        num_walks=len(walks), most_vectors=max(walks, default=0), num_stores=num_stores, weight_bytes=loaded["weight"],
-        weight_passes=loaded["weight"] / size if size else 0.0, input_bytes=loaded["activation"],
-        is_output_local=1 in stores, is_output_stored=0 in stores,
-    )  # fmt: skip
-
-
-def region_at(image: ProgramImage, address: int) -> str:
-    """Name of the part of main memory that holds a byte; empty for none."""
-    regions = image.manifest.memory.regions
-    return next((r.name for r in regions if r.address <= address < r.address + r.size_bytes), "")

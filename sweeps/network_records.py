@@ -185,7 +185,7 @@ def network_run_record(
         "waves": None if waves is None else str(waves),
         "rtl_cycles": rtl,
         "replay_cycles": cycles,
-        "estimate_cycles": None,
+        "estimate_cycles": _sum_known([program.estimate_cycles for program in programs]),
         "stall_cycles": {
             queue: {cause: sum(r.stall_cycles[queue][cause] for r in replayed) for cause in causes}
             for queue, causes in replayed[0].stall_cycles.items()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..archdsl import ProgramImage
-from .image_runs import ImageRun, RunOptions, named_arrays, replay_image, run_memory
-from .layers import region_at
+from .image_runs import ImageRun, RunOptions, estimate_cycles, named_arrays, replay_image, run_memory
 from .network_targets import Target
+from .tilings import region_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +50,7 @@ class ProgramRun:
         num_pes: PEs of the array.
         rtl_cycles: Cycles of the RTL; None where it did not run.
         replay: Its event replay; None on the functional simulator alone.
+        estimate_cycles: Of the analytical model; None where the manifest names no mapping and no prediction.
         disagreements: What differs between RTL, functional simulator and replay.
         layers: Stored results, where they were compared.
     """
@@ -59,6 +60,7 @@ class ProgramRun:
     num_pes: int
     rtl_cycles: int | None = None
     replay: Replay | None = None
+    estimate_cycles: float | None = None
     disagreements: tuple[str, ...] = ()
     layers: tuple[LayerBytes, ...] = ()
 
@@ -140,12 +142,23 @@ def run_network(
     """
     images = saved.network.images
     if target is Target.REPLAY:
-        replayed = [_run(name, image, replay=replay_image(image, options)) for name, image in images.items()]
-        return NetworkRun(target=target, programs=tuple(replayed))
+        replays = replay_programs(images, options)
+        return NetworkRun(
+            target=target, programs=tuple(_run(name, images[name], replay=found) for name, found in replays.items())
+        )
     runs: list[ProgramRun] = []
     step = _on_rtl(runs, options, compares_layers) if target is Target.RTL else _functional(runs)
     outputs = saved.network.run(inputs, step)
     return NetworkRun(target=target, outputs=outputs, programs=tuple(runs))
+
+
+def replay_programs(images: Mapping[str, ProgramImage], options: RunOptions) -> dict[str, Replay]:
+    """The event replay of every program, by name.
+
+    Raises:
+        ModelError: A program hangs.
+    """
+    return {name: replay_image(image, options) for name, image in images.items()}
 
 
 def _functional(runs: list[ProgramRun]) -> Callable[[str, ProgramImage, Bytes], Bytes]:
@@ -184,7 +197,7 @@ def _run(
 ) -> ProgramRun:
     return ProgramRun(
         name=name, macs=sum(op.macs for op in image.manifest.ops), num_pes=image.array.rows * image.array.cols,
-        rtl_cycles=rtl, replay=replay, disagreements=disagreements, layers=layers,
+        rtl_cycles=rtl, replay=replay, estimate_cycles=estimate_cycles(image), disagreements=disagreements, layers=layers,
     )  # fmt: skip
 
 

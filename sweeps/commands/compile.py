@@ -151,13 +151,15 @@ def _print(
     from ..image_runs import RunOptions
     from ..layers import network_layers
     from ..network_records import compile_record
+    from ..network_runs import replay_programs
     from ..network_views import host_lines, layers_table, memory_lines, passes_table
 
     assert found.network is not None  # the caller has looked
-    layers = network_layers(found.network.images, RunOptions(max_cycles=MAX_CYCLES))
+    images = found.network.images
+    layers = network_layers(images, replay_programs(images, RunOptions(max_cycles=MAX_CYCLES)))
     if as_json:
         passes = found.records if report else None
-        terminal.json(compile_record(record, found.network.images, layers, folder=output, time_s=time_s, passes=passes))
+        terminal.json(compile_record(record, images, layers, folder=output, time_s=time_s, passes=passes))
         return
     terminal.table(layers_table(layers))
     terminal.line("")
@@ -165,8 +167,8 @@ def _print(
         terminal.table(passes_table(found.records))
         terminal.line("")
     terminal.line(f"compiled in {time_s:.2f} s: {record.name} for {record.arch}")
-    for name, image in found.network.images.items():
-        if len(found.network.images) > 1:
+    for name, image in images.items():
+        if len(images) > 1:
             terminal.line(f"{name}:")
         for line in memory_lines(image):
             terminal.line(line)

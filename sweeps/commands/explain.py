@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...compiler import SavedNetwork
+    from ...models import Replay
     from ..image_runs import RunOptions
     from ..layers import Layer
 
@@ -66,16 +67,18 @@ def explain(
     from ..image_runs import RunOptions
     from ..layers import find_layer, network_layers
     from ..network_records import explain_record
+    from ..network_runs import replay_programs
     from ..network_views import explain_table, layer_lines, where_lines
 
     terminal = Terminal.of(context)
     saved = load_network(folder)
     options = RunOptions(latency_cycles=latency, cycles_per_beat=cycles_per_beat, max_cycles=MAX_CYCLES)
-    layers = network_layers(saved.network.images, options)
+    replays = replay_programs(saved.network.images, options)
+    layers = network_layers(saved.network.images, replays)
     shown = layers if layer is None else [find_layer(layers, layer)]
     rtl_cycles = _rtl_cycles(terminal, saved, options, seed) if source is Source.RTL else None
     if output is not None:
-        _draw(terminal, saved, layers, options, output)
+        _draw(terminal, saved, layers, replays, output)
     if as_json:
         terminal.json(explain_record(saved.record, saved.network.images, layers, shown, rtl_cycles))
         return
@@ -106,8 +109,9 @@ def _rtl_cycles(terminal: Terminal, saved: SavedNetwork, options: RunOptions, se
     return {run.name: run.rtl_cycles for run in found.programs if run.rtl_cycles is not None}
 
 
-def _draw(terminal: Terminal, saved: SavedNetwork, layers: list[Layer], options: RunOptions, output: Path) -> None:
-    from ..image_runs import replay_image
+def _draw(
+    terminal: Terminal, saved: SavedNetwork, layers: list[Layer], replays: Mapping[str, Replay], output: Path
+) -> None:
     from ..layers import working_spans
     from ..network_views import short_names
     from ..plots.layer_gantt import LayerGantt, plot_layer_gantt
@@ -123,7 +127,7 @@ def _draw(terminal: Terminal, saved: SavedNetwork, layers: list[Layer], options:
             extra=(image.arch.name, "numbers are those of layers"),
         )  # fmt: skip
         stem = "" if len(saved.network.images) == 1 else f"{program}_"
-        spans = working_spans(image, replay_image(image, options))
+        spans = working_spans(image, replays[program])
         drawn = [
             plot_layer_gantt(
                 LayerGantt(layers=own, names=names, spans=spans, caption=caption), output / f"{stem}layers"

@@ -101,6 +101,15 @@ def test_what_does_not_fit_exits_with_4_and_says_what_would(capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["infeasible"]["unit"] == "bytes"
 
 
+def test_open_dims_take_their_sizes_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = quantised_tiny(0)
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    (tmp_path / "open.onnx").write_bytes(model.SerializeToString(deterministic=True))
+    found = run_json(capsys, "compile", "open.onnx", "--arch", "tpe_8x8", "-o", "open", "--shape", "batch=2")
+    assert found["network"]["inputs"][0]["shape"] == [2, 8, 8, 4]
+
+
 def test_the_host_takes_over_only_when_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "two.onnx").write_bytes(two_programs().SerializeToString(deterministic=True))
     compile_two = ["compile", "two.onnx", "--arch", "tpe_8x8", "-o", "two"]
