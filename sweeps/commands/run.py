@@ -54,7 +54,7 @@ def run(
     ] = False,
     latency: LatencyOption = None,
     cycles_per_beat: BeatOption = None,
-    max_cycles: MaxCyclesOption = 10_000_000,
+    max_cycles: MaxCyclesOption = 100_000_000,
     as_json: JsonOption = False,
 ) -> None:
     """Run, compare, and print."""

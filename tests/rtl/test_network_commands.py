@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,12 @@ def test_functional_replay_and_rtl_agree(capsys: pytest.CaptureFixture[str], tin
     with np.load("rtl.npz") as one, np.load("functional.npz") as other:
         assert one.files == other.files
         assert all((one[name] == other[name]).all() for name in one.files)
+
+
+def test_examples_of_the_help_run(tiny: str, tmp_path: Path) -> None:
+    shutil.copytree(tiny, tmp_path / "results" / "tiny")
+    assert main(["run", "results/tiny", "--on", "rtl", "--seed", "7"]) == ExitCode.DONE
+    assert main(["explain", "results/tiny", "--on", "rtl", "--json"]) == ExitCode.DONE
 
 
 def test_slow_memory_takes_the_same_cycles(capsys: pytest.CaptureFixture[str], tiny: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def run_json(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
     assert main([*argv, "--json"]) == ExitCode.DONE, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
+
+
+def examples_of(capsys: pytest.CaptureFixture[str], verb: str) -> list[list[str]]:
+    """The command lines at the end of a verb's help, in words."""
+    assert main([verb, "--help"]) == ExitCode.DONE
+    lines = capsys.readouterr().out.rpartition("Examples:\n")[2].splitlines()
+    return [shlex.split(line) for line in lines if line.strip()]
 
 
 def test_example_is_what_the_generator_makes() -> None:
@@ -99,6 +108,14 @@ def test_what_does_not_fit_exits_with_4_and_says_what_would(capsys: pytest.Captu
     assert captured.err == ""
     assert main([*small, "--json"]) == ExitCode.INFEASIBLE
     assert json.loads(capsys.readouterr().out)["infeasible"]["unit"] == "bytes"
+
+
+def test_examples_of_the_help_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE.parent, tmp_path / "docs" / "examples" / "networks")
+    for verb in ("compile", "run", "explain"):
+        for example in examples_of(capsys, verb):
+            if "rtl" not in example:  # those run in tests/rtl
+                assert main(example[1:]) == ExitCode.DONE, example
 
 
 def test_open_dims_take_their_sizes_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
