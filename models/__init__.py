@@ -38,10 +38,19 @@ from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_
 from .pe_array.functional import FunctionalSimulator
 from .pe_array.numerics import requantised
 from .pe_array.replay import Replay, replay, with_issue_cycles
+from .pe_array.steps import LOAD as LOAD_STEP
+from .pe_array.steps import MATMUL as MATMUL_STEP
+from .pe_array.steps import STORE as STORE_STEP
+from .pe_array.steps import VECTOR as VECTOR_STEP
+from .pe_array.steps import StepColumns, StepCycles, time_steps
 from .pricing import Priced, Prices, price, stack_prices
 
 __all__ = [
     "CONVENTIONS",
+    "LOAD_STEP",
+    "MATMUL_STEP",
+    "STORE_STEP",
+    "VECTOR_STEP",
     "AccessPrices",
     "Accesses",
     "Action",
@@ -72,6 +81,8 @@ __all__ = [
     "Prices",
     "Provenance",
     "Replay",
+    "StepColumns",
+    "StepCycles",
     "Timing",
     "Transfer",
     "bottleneck_of",
@@ -102,6 +113,7 @@ __all__ = [
     "sum_of",
     "time_kernel",
     "time_kernels",
+    "time_steps",
     "timing_of",
     "with_issue_cycles",
 ]

@@ -233,6 +233,8 @@ class _Expansion:
             after_store=max(self.pad_stores.last(inputs), self.sum_stores.last(sums)),
             preload_after_load=self.pad_loads.last(weight_range),
             preload_after_store=self.pad_stores.last(weight_range),
+            input_banks=self._banks(inputs),
+            weight_banks=self._banks(weight_range),
         )
         self._touch_walk(walk, sums, inputs, weight_range)
 
@@ -293,6 +295,13 @@ class _Expansion:
             inputs = (address + first * pitch + low, address + last * pitch + high)
         num = 1 if number.get("hold") else x_count * y_count
         return operands, configs, inputs, (sums, sums + num)
+
+    def _banks(self, places: Range) -> int:
+        """The banks of some bytes, a bit each."""
+        low, high = places
+        num_bytes = self.array.scratchpad_bytes // self.array.scratchpad_banks
+        first, last = low // num_bytes, max(low, high - 1) // num_bytes
+        return (1 << (last + 1)) - (1 << first)
 
     def _touch_walk(self, walk: Walk, sums: Range, *ranges: Range) -> None:
         step = self._add(walk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -31,20 +31,13 @@ from ..ir.attributes import Float, Integers, shape_of
 from ..ir.store import DataStore
 
 
-def program_image(
-    program: pe.ProgramOp,
-    arch: SpatialArch,
-    store: DataStore,
-    *,
-    predicted: Mapping[str, float] | None = None,
-) -> ProgramImage:
+def program_image(program: pe.ProgramOp, arch: SpatialArch, store: DataStore) -> ProgramImage:
     """The image of a program.
 
     Args:
         program: The program.
         arch: The architecture that it is for.
         store: Arrays of its constants.
-        predicted: Predicted cycles of kernels, by name.
     """
     array = pe_array(arch)
     buffers = [op for op in program.body.block.ops if isinstance(op, tile.BufferOp)]
@@ -59,7 +52,7 @@ def program_image(
     regions = [
         Region(name=op.buffer_name.data, address=_address(op), size_bytes=_end(op) - _address(op)) for op in in_memory
     ]
-    instructions, records = _records(program, predicted or {})
+    instructions, records = _records(program)
     scratchpad = _scratchpad(program, array)
     return make_image(
         arch, instructions, memory.tobytes(), symbols, regions=regions, ops=records, scratchpad=scratchpad
@@ -125,7 +118,7 @@ def _constants(buffers: Sequence[tile.BufferOp]) -> Iterator[Symbol]:
             )  # fmt: skip
 
 
-def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tuple[Instruction, ...], list[OpRecord]]:
+def _records(program: pe.ProgramOp) -> tuple[tuple[Instruction, ...], list[OpRecord]]:
     """The instructions, and per kernel those between its mark and the next one."""
     instructions: list[Instruction] = []
     marks: list[tuple[pe.KernelOp, int]] = []
@@ -141,7 +134,7 @@ def _records(program: pe.ProgramOp, predicted: Mapping[str, float]) -> tuple[tup
             dims={dim.data: int(size.value.data) for dim, size in zip(mark.dims, mark.sizes, strict=True)},
             nodes=tuple(node.data for node in mark.nodes), bound_cycles=float(mark.bound_cycles.value.data),
             compulsory_bytes=int(mark.compulsory_bytes.value.data), first_instruction=at, num_instructions=max(1, end - at), macs=int(mark.macs.value.data),
-            predicted_cycles=predicted.get(mark.kernel_name.data), loads=_loads(mark), staging=_staging(mark),
+            predicted_cycles=int(mark.predicted_cycles.value.data), loads=_loads(mark), staging=_staging(mark),
         )
         for (mark, at), end in zip(marks, ends, strict=True)
     ]  # fmt: skip

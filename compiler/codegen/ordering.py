@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from .steps import Load, Step, Store, Walk
@@ -25,7 +26,7 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int) -> list[Step]:
             needed.append(num_others)
         else:
             num_others += 1
-    ready = _ready(loads, others)
+    ready = _ready(loads, others, needed)
     found: list[Step] = []
     placed = passed = 0
     for idx, step in enumerate(others):
@@ -38,14 +39,34 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int) -> list[Step]:
     return found + loads[placed:]
 
 
-def _ready(loads: Sequence[Load], others: Sequence[Step]) -> list[int]:
+def _ready(loads: Sequence[Load], others: Sequence[Step], needed: Sequence[int]) -> list[int]:
     """Per load the index among the others from which on nothing that it waits for stands behind it."""
     walks = [idx for idx, step in enumerate(others) if isinstance(step, Walk)]
     stores = [idx for idx, step in enumerate(others) if isinstance(step, Store)]
+    knowing, known = _store_knowledge(others)
     found: list[int] = []
-    for load in loads:
+    for load, latest in zip(loads, needed, strict=True):
         walk = walks[load.after_walk - 1] + 1 if load.after_walk else 0
-        # A load learns of a store through the execute queue: from a walk that waits for it.
-        store = stores[load.after_store - 1] + 2 if load.after_store else 0
+        store = 0
+        if load.after_store:
+            # A load learns of a store from a walk that waits for it; one that must wait for the load's sake loses time.
+            at = bisect_left(known, load.after_store)
+            store = knowing[at] + 1 if at < len(known) else latest
+            if load.after_store < len(stores):  # once the next one is under way, it has ended soon
+                store = min(store, stores[load.after_store] + 2)
+            store = min(store, latest)
         found.append(max(walk, store, found[-1] if found else 0))
     return found
+
+
+def _store_knowledge(others: Sequence[Step]) -> tuple[list[int], list[int]]:
+    """The indices of walks that wait for later stores than all before them, and those stores."""
+    knowing: list[int] = []
+    known: list[int] = []
+    for idx, step in enumerate(others):
+        if isinstance(step, Walk):
+            store = max(step.after_store, step.preload_after_store)
+            if store > (known[-1] if known else 0):
+                knowing.append(idx)
+                known.append(store)
+    return knowing, known

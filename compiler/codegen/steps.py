@@ -40,6 +40,7 @@ class Walk:
         kernel: Index of its kernel.
         after_load, after_store: The load and the store whose ends it waits for.
         preload_after_load, preload_after_store: Those for which its PRELOAD waits.
+        input_banks, weight_banks: Banks of the scratchpad from which it reads inputs and weights, a bit each.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Walk:
     after_store: int = 0
     preload_after_load: int = 0
     preload_after_store: int = 0
+    input_banks: int = 0
+    weight_banks: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -56,6 +56,7 @@ class KernelOp(IRDLOperation):
     """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`.
 
     Attributes:
+        predicted_cycles: From the end of the kernel before to its own end, by the models' recurrence over steps.
         loads: Its instructions of the load queue, as pairs: index of the first, and how many stand side by side.
     """
 
@@ -68,6 +69,7 @@ class KernelOp(IRDLOperation):
     macs = attr_def(Integer)
     bound_cycles = attr_def(Float)
     compulsory_bytes = attr_def(Integer)
+    predicted_cycles = attr_def(Integer)
     staging = attr_def(Integers)
     loads = attr_def(Integers)
 
@@ -140,16 +142,18 @@ def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
             yield op.instruction
 
 
-def kernel_op(source: Operation, loads: Sequence[int]) -> KernelOp:
+def kernel_op(source: Operation, predicted_cycles: int, loads: Sequence[int]) -> KernelOp:
     """The mark of a `tile.kernel`.
 
     Args:
         source: The kernel.
+        predicted_cycles: Its cycles by a model.
         loads: Indices of its instructions of the load queue, in order.
     """
     names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes", "staging")
     attributes = {name: source.attributes[name] for name in names}
-    return KernelOp.create(attributes={**attributes, "loads": ints_attr(_pairs(loads))})
+    made = {"predicted_cycles": int_attr(predicted_cycles), "loads": ints_attr(_pairs(loads))}
+    return KernelOp.create(attributes={**attributes, **made})
 
 
 def _pairs(indices: Sequence[int]) -> list[int]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 
 from ...archdsl import PassError, pe_array
+from ...models import time_steps
 from ..codegen.expansion import expand
 from ..codegen.ordering import with_loads_ahead
+from ..codegen.timing import columns_of
 from ..codegen.tokens import instructions_of
 from ..ir import pe, tile
 from .base import PassContext
@@ -54,13 +57,17 @@ class ConvertTileToPe:
                 continue
             steps = with_loads_ahead(expand(op, array), self.loads_ahead)
             instructions, kernels = instructions_of(steps)
+            ends = time_steps(array, columns_of(steps, array)).kernel_ends
+            predicted = np.diff(ends, prepend=0).tolist()
             body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
             sources = [item for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
             loads: list[list[int]] = [[] for _ in sources]
             for idx, (instruction, kernel) in enumerate(zip(instructions, kernels, strict=True)):
                 if instruction.queue == "load" and not instruction.kind.is_barrier:
                     loads[kernel].append(idx)
-            marks = [pe.kernel_op(source, own) for source, own in zip(sources, loads, strict=True)]
+            marks = [
+                pe.kernel_op(source, cycles, own) for source, cycles, own in zip(sources, predicted, loads, strict=True)
+            ]
             current = -1
             for instruction, kernel in zip(instructions, kernels, strict=True):
                 if kernel > current and instruction.queue != "load":

@@ -95,13 +95,21 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
 
 
 def _staging_begin(values: Values, idx: int) -> int:
-    """First byte of the scratchpad behind all tensors that a kernel must leave alone."""
+    """First byte of the scratchpad behind all tensors that a kernel must leave alone.
+
+    A bank gives one vector a cycle, and inputs come before weights: where a whole bank is left, weights are not staged in
+    one that holds activations.
+    """
+    array = values.array
     ends = [
         tensor.local.address + tensor.format.num_bytes
         for tensor in values.tensors
         if tensor.local is not None and tensor.first <= idx <= tensor.last
     ]
-    return aligned(max(ends, default=0), values.array.word_bytes)
+    end = aligned(max(ends, default=0), array.word_bytes)
+    bank_bytes = array.scratchpad_bytes // array.scratchpad_banks
+    next_bank = aligned(end, bank_bytes)
+    return next_bank if next_bank + bank_bytes <= array.scratchpad_bytes else end
 
 
 def _local_places(values: Values) -> dict[str, Attribute]:

@@ -124,7 +124,7 @@ def test_table_and_one_layer_in_words(capsys: pytest.CaptureFixture[str], tiny: 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Conv_1 (conv2d: B=1,K=8,OY=8,OX=8,C=4,FY=3,FX=3)"
     assert [line.split()[0] for line in lines[1:]] == [
-        "nodes", "tiling", "cycles", "bound", "MACs", "main", "energy"
+        "nodes", "tiling", "cycles", "predicted", "bound", "MACs", "main", "energy"
     ]  # fmt: skip
 
 
