@@ -101,7 +101,7 @@ def compile_(
         _print_stopped(terminal, found, as_json=as_json, report=report)
         return
     record = save_network(found.network, output, name=model.stem, options=options)
-    terminal.note(f"wrote {output}")
+    terminal.note(f"compiled in {time_s:.2f} s; wrote {output}")
     _print(terminal, found, record, output, time_s=time_s, as_json=as_json, report=report)
 
 
@@ -166,7 +166,7 @@ def _print(
     if report:
         terminal.table(passes_table(found.records))
         terminal.line("")
-    terminal.line(f"compiled in {time_s:.2f} s: {record.name} for {record.arch}")
+    terminal.line(f"{record.name} for {record.arch}")
     for name, image in images.items():
         if len(images) > 1:
             terminal.line(f"{name}:")

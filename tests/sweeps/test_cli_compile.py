@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -61,9 +62,9 @@ def test_compile_prints_layers_and_writes_the_folder(capsys: pytest.CaptureFixtu
     assert lines[0].split()[:5] == ["#", "layer", "kind", "dims", "MACs"]
     assert lines[1].split()[:4] == ["1", "Conv_1", "conv2d", "B=1,K=8,OY=8,OX=8,C=4,FY=3,FX=3"]
     assert lines[7].split()[0] == "total"
-    assert "s: tiny_int8 for tpe_8x8" in captured.out
+    assert "\ntiny_int8 for tpe_8x8\n" in captured.out
     assert "host, after  DequantizeLinear, Softmax, QuantizeLinear (72 B)" in captured.out
-    assert captured.err == "wrote out\n"
+    assert re.fullmatch(r"compiled in \d+\.\d\d s; wrote out\n", captured.err)
     assert (tmp_path / "out" / "network.json").is_file()
     assert not (tmp_path / "out" / "dumps").exists()
 
