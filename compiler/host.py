@@ -10,21 +10,19 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ..archdsl import CompileError
 from .ir.graph import GraphOp
 
 SUPPORTED = (
     "Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "ReduceMean", "Add", "Sub",
-    "Mul", "BatchNormalization", "Relu", "Clip", "functions of one element", "Concat", "Flatten", "Gather of neighbours",
+    "Mul", "BatchNormalization", "Relu", "Clip", "functions of one element", "Concat", "Flatten", "Gather along known indices",
     "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
 )  # fmt: skip
 """What the array runs between int8 tensors."""
 
+ON_ARRAY = frozenset({"qnn", "tile", "pe"})
+"""Dialects whose ops run on the array."""
 
 _Values: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
-
-
-QUANTISERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
 
 
 class Place(StrEnum):
@@ -63,7 +61,7 @@ def host_ops(module: ModuleOp) -> tuple[HostOp, ...]:
     """The ops of a lowered module that the host runs, in order.
 
     Args:
-        module: Ops of the dialects `data`, `graph` and `qnn`.
+        module: Of level `qnn`, `tile` or `pe`.
     """
     ops = list(module.body.block.ops)
     after = _reached(ops, lambda op: op.operands, lambda op: op.results)
@@ -71,20 +69,6 @@ def host_ops(module: ModuleOp) -> tuple[HostOp, ...]:
     return tuple(
         HostOp(op=op, place=_place(op in after, op in before)) for op in ops if isinstance(op, GraphOp)
     )  # fmt: skip
-
-
-def check_supported(module: ModuleOp) -> None:
-    """Refuses a module in which data would have to leave the array and come back.
-
-    Raises:
-        CompileError: Names every such op, and what is supported.
-    """
-    crossing = [host for host in host_ops(module) if host.crosses]
-    # what converts to and from the ops that are at fault says nothing new
-    found = [str(host) for host in crossing if host.op.op_type not in QUANTISERS] or [str(host) for host in crossing]
-    if found:
-        remedy = f"supported between int8 tensors: {', '.join(SUPPORTED)}; or run them on the host with --fallback"
-        raise CompileError("\n".join([*found, remedy]))
 
 
 def _place(is_after: bool, is_before: bool) -> Place:
@@ -101,6 +85,6 @@ def _reached(ops: Iterable[Operation], reads: _Values, makes: _Values) -> set[Op
         is_reached = any(value in marked for value in reads(op))
         if is_reached:
             found.add(op)
-        if is_reached or op.dialect_name() == "qnn":
+        if is_reached or op.dialect_name() in ON_ARRAY:
             marked.update(makes(op))
     return found

@@ -121,7 +121,7 @@ def memory_lines(image: ProgramImage) -> Iterator[str]:
 
 def host_lines(host: Sequence[HostRecord]) -> Iterator[str]:
     """What runs on the host, by place."""
-    for place in ("before", "between", "after"):
+    for place in ("before", "between", "after", "apart"):
         some = [op for op in host if op.place == place]
         if some:
             moved = sum(op.read_bytes + op.written_bytes for op in some)

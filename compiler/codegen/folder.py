@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
@@ -29,6 +28,7 @@ from ...archdsl import (
     validate_document,
 )
 from ..compilation import CompileOptions
+from ..host import host_ops
 from ..ir import pe
 from ..ir.attributes import dtype_of, shape_of
 from ..ir.data import ConstantOp, InputOp, OutputOp
@@ -36,14 +36,12 @@ from ..ir.graph import GraphOp, made_by
 from ..ir.store import DataStore
 from ..ir.text import parse_module, print_module
 from ..ir.verification import verify_module
-from ..passes.check_host_ops import host_ops
 from ..passes.dumps import arrays_of
 from ..quantisation.reals import step_of
 from .compiled import CompiledNetwork
-from .records import HostPlace, HostRecord, NetworkRecord, OptionsRecord, ProgramRecord, TensorRecord
+from .records import HostRecord, NetworkRecord, OptionsRecord, ProgramRecord, TensorRecord
 
 NETWORK, HOST, ARRAYS, MANIFEST = "network.json", "host.mlir", "arrays.npz", "manifest.json"
-_PLACES: Final[Mapping[str, HostPlace]] = {"front": "before", "middle": "between", "behind": "after"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,10 +184,11 @@ def _program_record(name: str, image: ProgramImage, folder: str, manifest: str) 
 
 
 def _host_records(module: ModuleOp) -> Iterator[HostRecord]:
-    for op, place in host_ops(module):
+    for host in host_ops(module):
+        op = host.op
         read = [operand for operand in op.operands if not isinstance(operand.owner, ConstantOp)]
         yield HostRecord(
-            nodes=op.node_names, kind=op.op_type, place=_PLACES[place], read_bytes=sum(map(_num_bytes, read)),
+            nodes=op.node_names, kind=op.op_type, place=host.place, reason=None if op.reason is None else op.reason.data, read_bytes=sum(map(_num_bytes, read)),
             written_bytes=sum(map(_num_bytes, op.results)),
         )  # fmt: skip
 

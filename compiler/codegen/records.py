@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...archdsl import Scaling, Spec
+from ..host import Place
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 Amount = Annotated[int, Field(ge=0, strict=True)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-HostPlace = Literal["before", "between", "after"]
 
 
 class TensorRecord(Spec):
@@ -39,7 +39,8 @@ class HostRecord(Spec):
 
     nodes: tuple[str, ...] = Field(description="Nodes of the network's file that it stands for.")
     kind: str = Field(min_length=1, description="Its operator.")
-    place: HostPlace = Field(description="Before the first program, after the last one, or between programs.")
+    place: Place = Field(description="Before all that the array does with its results, after it, between, or apart.")
+    reason: str | None = Field(default=None, description="Why the array does not run it, where that is known.")
     read_bytes: Amount = Field(description="Bytes of its operands, but for constants.")
     written_bytes: Amount = Field(description="Bytes of its results.")
 

@@ -79,6 +79,10 @@ def _operands(root: Root) -> tuple[Quantised, Weights, Reals]:
     if image is None or weights is None:
         which, quantiser = ("input", "quantize_linear") if image is None else ("weights", "dequantize_linear")
         raise Unsuitable(f"its {which} are no int8 behind a {quantiser} of one scale; quantise the network")
+    inputs, groups = shape_of(conv.inputs[0])[1], conv.int_attribute("group", 1)
+    if inputs != groups * weights.integers.shape[1] or weights.integers.shape[0] % groups:
+        found = f"{list(weights.integers.shape)} in {groups} groups"
+        raise Unsuitable(f"its weights {found} do not fit an input of {inputs} channels; check the export")
     found = output_weights(weights, 0)
     given = conv.input(2)
     bias = np.zeros(len(found.scale)) if given is None else real_constant(given, root.store)

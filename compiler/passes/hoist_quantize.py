@@ -15,7 +15,7 @@ from ..ir.store import DataStore
 from ..quantisation.reals import is_int8, step_of
 from .base import PassContext
 from .rewriting import OpMaker, maker_for, rewritten
-from .sink_dequantize import CARRIERS, carried
+from .sink_dequantize import CARRIERS, carried, is_carried
 
 HOISTED = CARRIERS - {"Split"}  # its other results may be quantised otherwise
 
@@ -63,7 +63,7 @@ def _hoisted(op: GraphOp, maker: OpMaker, store: DataStore) -> SSAValue | None:
     if mover is None or step is None or len(mover.outputs) != 1 or not mover.outputs[0].has_one_use():
         return None
     sources = list(mover.inputs) if mover.op_type == "Concat" else [mover.inputs[0]]
-    if not all(is_static(shape_of(source)) for source in sources):
+    if not all(is_static(shape_of(source)) for source in sources) or not is_carried(mover, step, store):
         return None
     attributes = op.onnx_attributes()
     integers = [
@@ -73,5 +73,4 @@ def _hoisted(op: GraphOp, maker: OpMaker, store: DataStore) -> SSAValue | None:
         )
         for source in sources
     ]  # fmt: skip
-    found = carried(mover, integers, step, maker, store)
-    return None if found is None else found[0]
+    return carried(mover, integers, step, maker, store)[0]

@@ -26,7 +26,7 @@ from .rewriting import OPSET
 NOTICES = "graph.notices"
 """Module attribute: what is approximated, one sentence each."""
 CORES = ("Conv", "MatMul", "AveragePool", "GlobalAveragePool")
-STEPS, LOW, HIGH = 255, -128, 127
+STEPS, LOW, HIGH = 254, -128, 127  # one step less than there are, as 0 must be one of them
 SAMPLES = 1 << 15
 
 
@@ -161,10 +161,10 @@ def _bound(core: GraphOp, store: DataStore) -> float:
 
 
 def _covering(low: float, high: float) -> Step:
-    """The finest step of 8 bits with which 0 and a range can be written."""
+    """The finest step of 8 bits with which 0 and a range can be written, both of its ends included."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = float(np.float32((high - low) / STEPS)) or 1.0
-    return Step(scale=scale, zero_point=int(np.clip(round(LOW - low / scale), LOW, HIGH)))
+    return Step(scale=scale, zero_point=int(np.clip(math.ceil(LOW - low / scale), LOW, HIGH)))
 
 
 def _insert(value: SSAValue, step: Step, store: DataStore) -> None:

@@ -68,9 +68,9 @@ def _sunk(op: GraphOp, maker: OpMaker, store: DataStore) -> list[SSAValue] | Non
         if axis is None:
             return None
         attributes = {"axis": axis}
-    integers = carried(op, [source.inputs[0] for source in dequantisers], step, maker, store)
-    if integers is None:
+    if not is_carried(op, step, store):
         return None
+    integers = carried(op, [source.inputs[0] for source in dequantisers], step, maker, store)
     return [
         maker.graph("DequantizeLinear", [value, *first.inputs[1:]], typed_like(result, shape_of(result)), attributes)
         for value, result in zip(integers, op.outputs, strict=True)
@@ -83,13 +83,20 @@ def parameters(op: GraphOp, store: DataStore) -> object:
     return (tuple(op.inputs[1:]), op.attributes.get("axis")) if step is None else step
 
 
+def is_carried(op: GraphOp, step: Step | None, store: DataStore) -> bool:
+    """Whether the integers that stand for what an op makes can be made from those of its operands."""
+    if op.op_type != "Pad":
+        return True
+    return step is not None and "pads" not in op.attributes and _padding(op, step, store) is not None
+
+
 def carried(
     op: GraphOp, sources: Sequence[SSAValue], step: Step | None, maker: OpMaker, store: DataStore
-) -> Sequence[SSAValue] | None:
-    """Results of an op on integers; None where it makes real numbers that they do not stand for.
+) -> Sequence[SSAValue]:
+    """Results of an op on integers.
 
     Args:
-        op: The op on real numbers.
+        op: The op on real numbers, of which `is_carried` holds.
         sources: Integers that take the place of its operands with data.
         step: What they stand for.
         maker: Makes ops in front of it.
@@ -101,8 +108,7 @@ def carried(
         others = []
     if op.op_type == "Pad":
         padding = None if step is None else _padding(op, step, store)
-        if padding is None or "pads" in attributes:
-            return None
+        assert padding is not None
         constant = maker.constant(np.array(padding, dtype=dtype_of(sources[0])))
         others = [others[0], constant, *others[2:]]
     kinds = [typed_like(sources[0], shape_of(result)) for result in op.outputs]

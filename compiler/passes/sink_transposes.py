@@ -70,10 +70,13 @@ def _sunk(op: Operation, maker: OpMaker) -> SSAValue | None:
     if len(orders) != 1:
         return None
     order = orders.pop()
-    sources = [_before(value, order, maker) for value in op.operands[:count]]
-    known = [source for source in sources if source is not None]
-    made = _applied(op, known, order, maker) if len(known) == count else None
-    return None if made is None else maker.insert(qnn.TransposeOp(maker.insert(made), order, nodes=maker.nodes))
+    if not all(isinstance(found, (qnn.TransposeOp, ConstantOp)) for found in transposes):
+        return None
+    is_last_kept = order[-1] == len(order) - 1
+    if not is_last_kept and not all(_is_uniform(vector, maker) for vector in _vectors(op)):
+        return None  # its channels would become another axis, and differ
+    made = _applied(op, [_before(value, order, maker) for value in op.operands[:count]], order, maker)
+    return maker.insert(qnn.TransposeOp(maker.insert(made), order, nodes=maker.nodes))
 
 
 def _num_activations(op: Operation) -> int:
@@ -89,18 +92,24 @@ def _num_activations(op: Operation) -> int:
             return 0
 
 
-def _before(value: SSAValue, order: Permutation, maker: OpMaker) -> SSAValue | None:
+def _vectors(op: Operation) -> list[SSAValue]:
+    """The constants of an op that have one element per channel."""
+    if not isinstance(op, (qnn.AddOp, qnn.MultiplyOp, qnn.RescaleOp)):
+        return []
+    return [*qnn.requantisation_of(op).operands, *([op.weights] if isinstance(op, qnn.RescaleOp) else [])]
+
+
+def _before(value: SSAValue, order: Permutation, maker: OpMaker) -> SSAValue:
     """What a value was transposed from; constants are turned back here."""
     found = owner_of(value)
     if isinstance(found, qnn.TransposeOp):
         return found.input
-    if isinstance(found, ConstantOp):
-        return maker.constant(np.ascontiguousarray(found.array(maker.store).transpose(np.argsort(order))))
-    return None
+    assert isinstance(found, ConstantOp)
+    return maker.constant(np.ascontiguousarray(found.array(maker.store).transpose(np.argsort(order))))
 
 
-def _applied(op: Operation, sources: Sequence[SSAValue], order: Permutation, maker: OpMaker) -> Operation | None:
-    """The op on the sources; None where its channels would become another axis and differ."""
+def _applied(op: Operation, sources: Sequence[SSAValue], order: Permutation, maker: OpMaker) -> Operation:
+    """The op on the sources."""
     source, nodes = sources[0], maker.nodes
     match op:
         case qnn.LookupOp():
@@ -117,25 +126,21 @@ def _applied(op: Operation, sources: Sequence[SSAValue], order: Permutation, mak
         case qnn.PadOp():
             before, after = (_unturned(values.get_values(), order) for values in (op.before, op.after))
             return qnn.PadOp(source, before, after, int(op.value.value.data), nodes=nodes)
-        case qnn.RescaleOp() | qnn.AddOp() | qnn.MultiplyOp():
-            return _requantised(op, sources, order, maker)
         case _:
-            return None
+            assert isinstance(op, (qnn.AddOp, qnn.MultiplyOp, qnn.RescaleOp))
+            return _requantised(op, sources, order, maker)
 
 
 def _requantised(
     op: qnn.RescaleOp | qnn.AddOp | qnn.MultiplyOp, sources: Sequence[SSAValue], order: Permutation, maker: OpMaker
-) -> Operation | None:
+) -> Operation:
     how = qnn.requantisation_of(op)
     size = None if order[-1] == len(order) - 1 else shape_of(sources[0])[-1]
-    moved = [_resized(value, size, maker) for value in how.operands]
-    if moved[0] is None or moved[1] is None or moved[2] is None:
-        return None
-    how = replace(how, bias=moved[0], multiplier=moved[1], shift=moved[2])
+    bias, multiplier, shift, *weights = (_resized(vector, size, maker) for vector in _vectors(op))
+    how = replace(how, bias=bias, multiplier=multiplier, shift=shift)
     match op:
         case qnn.RescaleOp():
-            weights = _resized(op.weights, size, maker)
-            return None if weights is None else qnn.RescaleOp(sources[0], weights, how, nodes=maker.nodes)
+            return qnn.RescaleOp(sources[0], weights[0], how, nodes=maker.nodes)
         case qnn.AddOp():
             first, second = op.factors.get_values()
             return qnn.AddOp(sources[0], sources[1], (int(first), int(second)), how, nodes=maker.nodes)
@@ -144,14 +149,15 @@ def _requantised(
             return qnn.MultiplyOp(sources[0], sources[1], (int(first), int(second)), how, nodes=maker.nodes)
 
 
-def _resized(vector: SSAValue, size: int | None, maker: OpMaker) -> SSAValue | None:
-    """A vector of equal elements in another size; None where they differ."""
-    if size is None:
-        return vector
+def _is_uniform(vector: SSAValue, maker: OpMaker) -> bool:
     array = elements_of(vector, maker.store)
-    if array is None or not np.all(array == array[0]):
-        return None
-    return maker.constant(np.full(size, array[0], dtype=array.dtype))
+    return array is not None and bool(np.all(array == array[0]))
+
+
+def _resized(vector: SSAValue, size: int | None, maker: OpMaker) -> SSAValue:
+    """A vector of equal elements in another size; the vector itself where its size stays."""
+    array = None if size is None else elements_of(vector, maker.store)
+    return vector if size is None or array is None else maker.constant(np.full(size, array[0], dtype=array.dtype))
 
 
 def _unturned(values: Sequence[int], order: Permutation) -> list[int]:

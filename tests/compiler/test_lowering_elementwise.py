@@ -208,8 +208,14 @@ def test_qlinear_conv_equals_onnxruntime(model: ModelProto) -> None:
 def test_qlinear_matmul_equals_onnxruntime() -> None:
     net = Network()
     weights = net.constant(net.rng.integers(1, 255, (8, 5)), "uint8")
-    inputs = [net.input((3, 8), "uint8"), net.constant(0.05), net.constant(120, "uint8"), weights, net.constant(0.01)]
-    inputs += [net.constant(128, "uint8"), net.constant(0.1), net.constant(111, "uint8")]
+    inputs = [
+        net.input((3, 8), "uint8"),
+        net.constant(0.0497),
+        net.constant(120, "uint8"),
+        weights,
+        net.constant(0.0103),
+    ]
+    inputs += [net.constant(128, "uint8"), net.constant(0.1013), net.constant(111, "uint8")]
     check_against_onnxruntime(net.model(net.node("QLinearMatMul", inputs)))
 
 

@@ -134,8 +134,8 @@ def test_the_host_takes_over_only_when_asked(capsys: pytest.CaptureFixture[str],
     assert main(compile_two) == ExitCode.BAD_INPUT
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "CumSum_1: CumSum (operator set 13) has no form in integers here" in captured.err
-    assert "with --fallback the host runs what the array cannot" in captured.err
+    assert "CumSum_1: CumSum (operator set 13) has no form on the array" in captured.err
+    assert "or run them on the host with --fallback" in captured.err
     assert main([*compile_two, "--fallback"]) == ExitCode.DONE
     out = capsys.readouterr().out
     assert "program1:\n" in out
