@@ -59,6 +59,7 @@ class ConvertQnnToTile:
             staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4,
             keeps_layers=self.keeps_layers,
             keeps_on_chip=self.keeps_on_chip,
+            has_int4="int4" in ctx.arch.compute.datatypes,
         )
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import ceil_div
+from ...archdsl import PeArray, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, MatMulOp, indexed
-from .activations import Activation
+from .activations import Activation, aligned
 from .inputs import InputTile
 from .loops import equal_parts, loop, split
-from .target import Output, Target
+from .target import Output, Target, in_beats
 
 Fetch = Callable[[int], Sequence[Operation]]
 """What must be loaded for input rows up to some row."""
@@ -74,8 +75,14 @@ def taps_of(rows: int, pixel_bytes: int, channels: int, width: int, dilation: in
     return min(joint, single, key=lambda taps: ceil_div(taps.run_bytes, rows) * taps.num_runs)
 
 
-def packed_weights(weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [FY, FX, C, K] as bytes per tile of output channels: rows of `cols` weights, one per byte of all runs."""
+def packed_weights(
+    weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, array: PeArray, bits: int = 8
+) -> npt.NDArray[np.uint8]:
+    """Weights [FY, FX, C, K] as bytes per tile of output channels: rows of `cols` weights, one row per byte of all runs.
+
+    Of weights of 4 bits two share a byte, the first one in its low half. Each tile begins at a beat.
+    """
+    cols = array.cols
     height, width, channels, outputs = weights.shape
     num_tiles = ceil_div(outputs, cols)
     padded = np.zeros((height, width, max(pixel_bytes, channels), num_tiles * cols), dtype=np.int8)
@@ -85,7 +92,11 @@ def packed_weights(weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, 
     else:
         rows = padded[:, :, :channels].reshape(height, width * channels, -1)
     tiles = rows.reshape(-1, num_tiles, cols).transpose(1, 0, 2)
-    return np.ascontiguousarray(tiles).view(np.uint8)
+    found = np.ascontiguousarray(tiles).view(np.uint8)
+    if bits == 8:
+        return in_beats(found, array)
+    nibbles = np.pad(found, [(0, 0), (0, 0), (0, cols % 2)]) & np.uint8(15)
+    return in_beats(np.bitwise_or(nibbles[..., 0::2], nibbles[..., 1::2] << 4).astype(np.uint8), array)
 
 
 def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = None) -> list[Operation]:
@@ -102,8 +113,9 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
     array, taps = target.array, taps_of_convolution(target, conv)
     run = taps.run_bytes
     row_bytes = row_bytes_of(target, conv)
-    block_bytes = conv.height * taps.num_runs * run * row_bytes
-    sections = sections_of(conv.height * taps.num_runs * run, target.staging_bytes // row_bytes, array.rows)
+    num_rows = conv.height * taps.num_runs * run
+    block_bytes = block_bytes_of(target, conv, num_rows)
+    sections = sections_of(num_rows, target.staging_bytes // row_bytes, section_unit(target, conv))
     num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
     num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))
     stays = len(sections) == 1
@@ -198,6 +210,17 @@ def taps_of_convolution(target: Target, conv: Convolution) -> Taps:
 def row_bytes_of(target: Target, conv: Convolution) -> int:
     """Bytes of a row of weights."""
     return ceil_div(target.array.cols * conv.weight_bits, 8)
+
+
+def block_bytes_of(target: Target, conv: Convolution, num_rows: int) -> int:
+    """Bytes of the weights of a tile of output channels: whole beats."""
+    return aligned(num_rows * row_bytes_of(target, conv), target.array.bus_bytes)
+
+
+def section_unit(target: Target, conv: Convolution) -> int:
+    """What sections are multiples of, in rows of weights: whole vectors, and whole beats."""
+    row_bytes = row_bytes_of(target, conv)
+    return math.lcm(target.array.rows * row_bytes, target.array.bus_bytes) // row_bytes
 
 
 def sections_of(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int]]:

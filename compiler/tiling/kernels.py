@@ -157,7 +157,8 @@ class KernelMaker:
         taps = taps_of(
             self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
         )
-        packed = packed_weights(weights, taps, format_.pixel_bytes, self.target.array.cols)
+        bits = 4 if self.target.has_int4 and weights.min() >= -8 and weights.max() <= 7 else 8
+        packed = packed_weights(weights, taps, format_.pixel_bytes, self.target.array, bits)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
         output = self._output(op)
@@ -169,7 +170,7 @@ class KernelMaker:
             conv = Convolution(
                 input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
                 height=weights.shape[0], width=weights.shape[1], window=window, outputs=channels, output_height=height,
-                output_width=width, weights=weight_buffer, parameters=parameters,
+                output_width=width, weights=weight_buffer, parameters=parameters, weight_bits=bits,
             )  # fmt: skip
             first = image * format_.height
             if conv.input.is_local:
@@ -237,7 +238,7 @@ class KernelMaker:
         cols = self.target.array.cols
         packed = None
         if weights is not None:
-            packed = self.target.constant(f"{name}.weights", channel_weights(weights, cols), "weight")
+            packed = self.target.constant(f"{name}.weights", channel_weights(weights, self.target.array), "weight")
         if isinstance(op, qnn.LookupOp):
             ones, zeros = np.ones(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
             parameters = self.target.channel_parameters(name, zeros, ones, zeros)
@@ -261,7 +262,7 @@ class KernelMaker:
                 output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
                 taps=taps, operation=operation, window=window, channels=channels, output_height=height,
                 output_width=width, weights=packed,
-                weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
+                weight_bytes=0 if weights is None else aligned(len(weights) * cols, self.target.array.bus_bytes), parameters=parameters,
             )  # fmt: skip
             found += vector_ops(self.target, work)
         return found

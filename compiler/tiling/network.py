@@ -31,11 +31,13 @@ class Options:
         staging_bytes: Room of the scratchpad for weights and what else is staged.
         keeps_layers: Whether every op's result is stored in main memory too.
         keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+        has_int4: Whether weights that fit 4 bits take no more.
     """
 
     staging_bytes: int
     keeps_layers: bool = False
     keeps_on_chip: bool = True
+    has_int4: bool = False
 
 
 def tile_program(part: Part, store: DataStore, array: PeArray, options: Options, name: str) -> ProgramOp:
@@ -55,7 +57,9 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         PassError: An op has no kernel, or needs what the array cannot do; with the op's nodes.
         InfeasibleError: An op does not fit the array's memories.
     """
-    target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
+    target = Target(
+        array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes, has_int4=options.has_int4
+    )
     values = Values(part=part, array=array, target=target, store=store)
     plan = values.place(options.staging_bytes, keeps_layers=options.keeps_layers, keeps_on_chip=options.keeps_on_chip)
     maker = KernelMaker(values=values, target=target, store=store)

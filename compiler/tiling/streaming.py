@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import InfeasibleError, ceil_div
+from ...archdsl import PassError, ceil_div
 from ..ir.tile import Linear
-from .convolution import Convolution, OutputTile, flattened, row_bytes_of, section_ops, sections_of, taps_of_convolution
+from .convolution import (
+    Convolution,
+    OutputTile,
+    block_bytes_of,
+    flattened,
+    row_bytes_of,
+    section_ops,
+    section_unit,
+    sections_of,
+    taps_of_convolution,
+)
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, loop
-from .target import Target, no_room
+from .target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +44,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     """The tiling of the least cycles.
 
     Raises:
-        InfeasibleError: Not even one output fits.
+        PassError: Not even one output fits.
     """
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
@@ -45,9 +55,13 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             )
             for axis in (0, 1)
         )
-        copies = 1 if conv.output_height * conv.output_width == 1 else 2
-        inputs = copies * staged_bytes(target, conv.input, rows, columns)
-        raise InfeasibleError(no_room(target, inputs, _least_weight_bytes(target, conv)))
+        needed = staged_bytes(target, conv.input, rows, columns)
+        weights = target.array.rows * row_bytes_of(target, conv)
+        raise PassError(
+            f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
+            f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
+            " are missing; use a larger scratchpad"
+        )
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 
@@ -64,17 +78,6 @@ def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
     return sorted(sizes)
 
 
-def _block_bytes(target: Target, conv: Convolution) -> int:
-    """Weights of one tile of output channels."""
-    taps = taps_of_convolution(target, conv)
-    return conv.height * taps.num_runs * taps.run_bytes * row_bytes_of(target, conv)
-
-
-def _least_weight_bytes(target: Target, conv: Convolution) -> int:
-    """The least room for weights: all of a tile of output channels, or two loads."""
-    return min(_block_bytes(target, conv), 2 * target.array.rows * row_bytes_of(target, conv))
-
-
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
     """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
     array, format_ = target.array, conv.input.format
@@ -87,8 +90,9 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
     )
     input_bytes = staged_bytes(target, conv.input, rows, columns)
     taps = taps_of_convolution(target, conv)
-    block_bytes = _block_bytes(target, conv)
-    least_bytes = _least_weight_bytes(target, conv)
+    num_rows = conv.height * taps.num_runs * taps.run_bytes
+    block_bytes = block_bytes_of(target, conv, num_rows)
+    least_bytes = min(block_bytes, 2 * array.rows * row_bytes_of(target, conv))
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
     num_outputs = ceil_div(conv.outputs, array.cols)
     num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
@@ -119,12 +123,12 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     tiling = choose_stream_tiling(target, conv)
     taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = num_rows * row_bytes
+    block_bytes = block_bytes_of(target, conv, num_rows)
     num_outputs = ceil_div(conv.outputs, target.array.cols)
     panel = tiling.panel or num_outputs
     copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
     room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
-    sections = sections_of(num_rows, room // row_bytes, target.array.rows)
+    sections = sections_of(num_rows, room // row_bytes, section_unit(target, conv))
     found: list[Operation] = []
 
     def channels(

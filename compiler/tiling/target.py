@@ -36,6 +36,12 @@ PIECE_BEATS = 64
 their turn."""
 
 
+def in_beats(tiles: npt.NDArray[np.uint8], array: PeArray) -> npt.NDArray[np.uint8]:
+    """Bytes [tiles, ...] with each tile filled up to whole beats."""
+    flat = tiles.reshape(len(tiles), -1)
+    return np.pad(flat, [(0, 0), (0, -flat.shape[1] % array.bus_bytes)])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """How sums are stored.
@@ -62,6 +68,7 @@ class Target:
         buffers: The module's buffers.
         store: Arrays by content.
         staging_bytes: Bytes of the scratchpad for data that live for a while.
+        has_int4: Whether weights that fit 4 bits take no more.
         memory_bytes: First byte of main memory that nothing has yet.
     """
 
@@ -69,6 +76,7 @@ class Target:
     buffers: Buffers
     store: DataStore
     staging_bytes: int
+    has_int4: bool = False
     memory_bytes: int = 0
     _constants: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
 

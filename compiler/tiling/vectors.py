@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import InfeasibleError, ceil_div
+from ...archdsl import PassError, PeArray, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
 from .activations import Activation
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, split
-from .target import Output, Target, no_room
+from .target import Output, Target, in_beats
 
 Operation2d = Literal["add", "maximum"]
 
@@ -81,13 +81,15 @@ class VectorWork:
         return is_plain and len(self.inputs) == 1 and height * width == len(self.taps) > num_outputs
 
 
-def channel_weights(weights: npt.NDArray[np.int8], cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap."""
+def channel_weights(weights: npt.NDArray[np.int8], array: PeArray) -> npt.NDArray[np.uint8]:
+    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap. Each tile begins at a beat."""
+    cols = array.cols
     num_taps, channels = weights.shape
     num_tiles = ceil_div(channels, cols)
     padded = np.zeros((num_taps, num_tiles * cols), dtype=np.int8)
     padded[:, :channels] = weights
-    return np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2)).view(np.uint8)
+    tiles = np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2))
+    return in_beats(tiles.view(np.uint8), array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
     tile of it is staged once, and all channels pass it.
 
     Raises:
-        InfeasibleError: Not even one output fits.
+        PassError: Not even one output fits.
     """
     num_x = equal_parts(work.output_width, min(target.most_vectors, work.output_width))
     num_y = equal_parts(work.output_height, min(max(1, target.most_vectors // num_x), work.output_height))
@@ -172,7 +174,10 @@ def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tu
         elif needed(1, 1) <= room:
             break
         else:
-            raise InfeasibleError(no_room(target, needed(1, 1), 2 * work.weight_bytes))
+            raise PassError(
+                f"one output needs {needed(1, 1)} B of its inputs at once, and {room} B of the scratchpad are free for"
+                f" them: {needed(1, 1) - room} B are missing; use a larger scratchpad"
+            )
     return equal_parts(work.output_height, num_y), equal_parts(work.output_width, num_x)
 
 
