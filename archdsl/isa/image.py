@@ -24,7 +24,7 @@ from ..spec import nearest_hint
 from ..validation import validate_document
 from ..yamlio import read_yaml
 from .definition import tensor_pe_array_isa
-from .encoding import Instruction, decode, encode_program
+from .encoding import Instruction, completed, decode, encode_program
 from .manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, ScratchpadMap, Symbol, SymbolRole
 from .parameters import PeArray, pe_array
 
@@ -125,8 +125,8 @@ def make_image(
     except ValidationError as error:
         said = "; ".join(str(fault["msg"]) for fault in error.errors())
         raise CompileError(f"no program image can be made: {said}") from error
-    # Through the bits, so that an image equals what is read back: operands that were left out become 0.
-    return ProgramImage(arch=arch, manifest=manifest, program=_unpacked(_packed(program), Path(PROGRAM)), data=data)
+    # As it is read back: with all operands.
+    return ProgramImage(arch=arch, manifest=manifest, program=tuple(map(completed, program)), data=data)
 
 
 def arch_hash(arch: SpatialArch) -> str:
