@@ -25,7 +25,7 @@ from ..validation import validate_document
 from ..yamlio import read_yaml
 from .definition import tensor_pe_array_isa
 from .encoding import Instruction, completed, decode, encode_program
-from .manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Symbol, SymbolRole
+from .manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, ScratchpadMap, Symbol, SymbolRole
 from .parameters import PeArray, pe_array
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def make_image(
     *,
     regions: Sequence[Region] = (),
     ops: Sequence[OpRecord] = (),
+    scratchpad: ScratchpadMap | None = None,
 ) -> ProgramImage:
     """Joins a program, its data and what is known of both.
 
@@ -98,6 +99,7 @@ def make_image(
         symbols: Arrays in main memory.
         regions: Parts of main memory; one per symbol when left out.
         ops: What the instructions compute.
+        scratchpad: What stands in the scratchpad beyond one op.
 
     Raises:
         CompileError: An instruction cannot be encoded, or the parts contradict one another.
@@ -114,6 +116,7 @@ def make_image(
         "num_instructions": len(program),
         "symbols": tuple(symbols),
         "ops": tuple(ops),
+        "scratchpad": scratchpad,
         "checksums": Checksums(arch=arch_hash(arch), program=_hash(_packed(program)), data=_hash(data)),
     }
     try:

@@ -6,6 +6,7 @@ from .networks import (
     quantised_mobilenet,
     quantised_resnet8,
     quantised_resnet50,
+    quantised_tiny,
 )
 from .random_graphs import random_quantised_graph
 
@@ -15,5 +16,6 @@ __all__ = [
     "quantised_mobilenet",
     "quantised_resnet8",
     "quantised_resnet50",
+    "quantised_tiny",
     "random_quantised_graph",
 ]

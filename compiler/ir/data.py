@@ -21,16 +21,23 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Tensor, names_attr, tensor_type
+from .attributes import Float, Integer, Tensor, names_attr, tensor_type
 from .store import Array, DataStore
 
 
 @irdl_op_definition
 class InputOp(IRDLOperation):
-    """What the network is given at run time."""
+    """What the network is given at run time.
+
+    Attributes:
+        input_name: Its name.
+        scale, zero_point: What its integers stand for, where that is known.
+    """
 
     name = "data.input"
     input_name = attr_def(StringAttr)
+    scale = opt_attr_def(Float)
+    zero_point = opt_attr_def(Integer)
     result = result_def(Tensor)
 
     def __init__(self, input_name: str, type_: Tensor) -> None:

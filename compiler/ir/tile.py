@@ -135,6 +135,10 @@ class ProgramOp(IRDLOperation):
         input_names, output_names: Buffers of the operands and of the results.
         input_strides, output_strides: Per tensor the bytes from one element to the next along each axis.
         live_bytes: The most bytes of activations that are in the scratchpad at the same time.
+        local_names: Activations that stand in the scratchpad beyond one kernel.
+        local_places: Of each its first byte, its bytes, and the first and the last kernel that touches it.
+        input_scales, output_scales: Per tensor the real value of one step; 0 where unknown.
+        input_zero_points, output_zero_points: The integer that stands for 0.
     """
 
     name = "tile.program"
@@ -145,6 +149,12 @@ class ProgramOp(IRDLOperation):
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
     live_bytes = attr_def(Integer)
+    local_names = opt_attr_def(ArrayAttr[StringAttr])
+    local_places = opt_attr_def(ArrayAttr[Integers])
+    input_scales = opt_attr_def(ArrayAttr[Float])
+    input_zero_points = opt_attr_def(Integers)
+    output_scales = opt_attr_def(ArrayAttr[Float])
+    output_zero_points = opt_attr_def(Integers)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())

@@ -8,8 +8,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from ...archdsl import PassError, pe_array
+from ..ir.tile import ProgramOp
 from ..tiling.network import Options, tile_program
-from ..tiling.partition import parts_of, with_programs
+from ..tiling.partition import Part, parts_of, with_programs
+from ..tiling.scalings import scalings_of
 from .base import PassContext
 
 
@@ -61,8 +63,10 @@ class ConvertQnnToTile:
         )
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
-        programs = [
-            (part, tile_program(part, ctx.store, array, options, name)) for part, name in zip(parts, names, strict=True)
-        ]
+        programs: list[tuple[Part, ProgramOp]] = []
+        for part, name in zip(parts, names, strict=True):
+            program = tile_program(part, ctx.store, array, options, name)
+            program.attributes.update(scalings_of(part, ctx.store))
+            programs.append((part, program))
         with_programs(made, programs)
         return made

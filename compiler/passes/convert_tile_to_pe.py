@@ -61,7 +61,13 @@ class ConvertTileToPe:
             predicted = np.diff(ends, prepend=0).tolist()
             body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
             sources = [item for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
-            marks = [pe.kernel_op(item, cycles) for item, cycles in zip(sources, predicted, strict=True)]
+            loads: list[list[int]] = [[] for _ in sources]
+            for idx, (instruction, kernel) in enumerate(zip(instructions, kernels, strict=True)):
+                if instruction.queue == "load" and not instruction.kind.is_barrier:
+                    loads[kernel].append(idx)
+            marks = [
+                pe.kernel_op(source, cycles, own) for source, cycles, own in zip(sources, predicted, loads, strict=True)
+            ]
             current = -1
             for instruction, kernel in zip(instructions, kernels, strict=True):
                 if kernel > current and instruction.queue != "load":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
-from ...archdsl import PassError, PeArray
+from ...archdsl import InfeasibleError, PassError, PeArray
 from ..ir import qnn
 from ..ir.attributes import int_attr, ints_attr, names_attr, shape_of
 from ..ir.store import DataStore
@@ -54,7 +54,8 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         The program, with the part's inputs as operands.
 
     Raises:
-        PassError: An op has no kernel, or does not fit the array's memories; with the op's nodes.
+        PassError: An op has no kernel, or needs what the array cannot do; with the op's nodes.
+        InfeasibleError: An op does not fit the array's memories.
     """
     target = Target(
         array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes, has_int4=options.has_int4
@@ -72,6 +73,8 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
             body = maker.ops(op)
         except PassError as error:
             raise PassError(f"{', '.join(nodes) or op.name}: {error}") from error
+        except InfeasibleError as error:
+            raise InfeasibleError(replace(error.infeasible, op=", ".join(nodes) or op.name)) from error
         name_ = nodes[0] if nodes else op.name
         taken[name_] = taken.get(name_, 0) + 1
         kernels.append(
@@ -81,7 +84,11 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
                 compulsory_bytes=bounds.compulsory_bytes, staging=staging,
             )
         )  # fmt: skip
-    attributes: dict[str, Attribute] = {"program_name": StringAttr(name), "live_bytes": int_attr(plan.live_bytes)}
+    attributes: dict[str, Attribute] = {
+        "program_name": StringAttr(name),
+        "live_bytes": int_attr(plan.live_bytes),
+        **_local_places(values),
+    }
     for what, ends in (("input", part.inputs), ("output", part.outputs)):
         attributes[f"{what}_names"] = names_attr(values.tensor(value).name for value in ends)
         attributes[f"{what}_strides"] = ArrayAttr([ints_attr(values.strides(value)) for value in ends])
@@ -107,6 +114,17 @@ def _staging_begin(values: Values, idx: int) -> int:
     bank_bytes = array.scratchpad_bytes // array.scratchpad_banks
     next_bank = aligned(end, bank_bytes)
     return next_bank if next_bank + bank_bytes <= array.scratchpad_bytes else end
+
+
+def _local_places(values: Values) -> dict[str, Attribute]:
+    """What stands in the scratchpad, where, and for how long."""
+    found = [(tensor, tensor.local) for tensor in values.tensors if tensor.local is not None]
+    found.sort(key=lambda item: (item[0].first, item[1].address))
+    places = [(local.address, tensor.format.num_bytes, tensor.first, tensor.last) for tensor, local in found]
+    return {
+        "local_names": names_attr(tensor.name for tensor, _ in found),
+        "local_places": ArrayAttr([ints_attr(place) for place in places]),
+    }
 
 
 def _dims(op: Operation) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, ceil_div
+from ...archdsl import InfeasibleError, ceil_div
 from ..ir.tile import Linear
 from .convolution import (
     Convolution,
@@ -21,7 +21,7 @@ from .convolution import (
 )
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, loop
-from .target import Target
+from .target import Target, no_room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     """The tiling of the least cycles.
 
     Raises:
-        PassError: Not even one output fits.
+        InfeasibleError: Not even one output fits.
     """
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
@@ -55,13 +55,9 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             )
             for axis in (0, 1)
         )
-        needed = staged_bytes(target, conv.input, rows, columns)
-        weights = target.array.rows * row_bytes_of(target, conv)
-        raise PassError(
-            f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
-            f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
-            " are missing; use a larger scratchpad"
-        )
+        copies = 1 if conv.output_height * conv.output_width == 1 else 2
+        inputs = copies * staged_bytes(target, conv.input, rows, columns)
+        raise InfeasibleError(no_room(target, inputs, _least_weight_bytes(target, conv)))
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 
@@ -78,6 +74,13 @@ def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
     return sorted(sizes)
 
 
+def _least_weight_bytes(target: Target, conv: Convolution) -> int:
+    """The least room for weights: all of a tile of output channels, or two loads."""
+    taps = taps_of_convolution(target, conv)
+    block_bytes = block_bytes_of(target, conv, conv.height * taps.num_runs * taps.run_bytes)
+    return min(block_bytes, 2 * target.array.rows * row_bytes_of(target, conv))
+
+
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
     """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
     array, format_ = target.array, conv.input.format
@@ -92,7 +95,7 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
     taps = taps_of_convolution(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
     block_bytes = block_bytes_of(target, conv, num_rows)
-    least_bytes = min(block_bytes, 2 * array.rows * row_bytes_of(target, conv))
+    least_bytes = _least_weight_bytes(target, conv)
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
     num_outputs = ceil_div(conv.outputs, array.cols)
     num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)

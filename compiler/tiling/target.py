@@ -10,7 +10,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import MemRefType, StringAttr, i8, i32
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PeArray, ceil_div
+from ...archdsl import Infeasible, PeArray, ceil_div
 from ..ir.store import DataStore
 from ..ir.tile import (
     ACCUMULATORS,
@@ -184,3 +184,22 @@ class Target:
             buffer = self.buffers.of(target)
             found.append(StoreOp.build(**indexed([[sums], [parameters], tables, [buffer]], maps, sizes)))
         return found
+
+
+def no_room(target: Target, input_bytes: int, weight_bytes: int) -> Infeasible:
+    """Not even one output fits the staging part of the scratchpad.
+
+    Args:
+        target: The array.
+        input_bytes, weight_bytes: What one output needs of inputs and of weights at once.
+    """
+    demand = input_bytes + weight_bytes
+    size = target.array.scratchpad_bytes + demand - target.staging_bytes
+    return Infeasible(
+        resource="scratchpad for what is staged",
+        demand=demand,
+        limit=target.staging_bytes,
+        unit="bytes",
+        terms=(("inputs of one output", input_bytes), ("weights", weight_bytes)),
+        levers=(f"a scratchpad of {size:,} bytes or the next size above",),
+    )

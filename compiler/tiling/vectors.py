@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, PeArray, ceil_div
+from ...archdsl import InfeasibleError, PeArray, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
 from .activations import Activation
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, split
-from .target import Output, Target, in_beats
+from .target import Output, Target, in_beats, no_room
 
 Operation2d = Literal["add", "maximum"]
 
@@ -110,7 +110,7 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
     tile of it is staged once, and all channels pass it.
 
     Raises:
-        PassError: Not even one output fits.
+        InfeasibleError: Not even one output fits.
     """
     num_x = equal_parts(work.output_width, min(target.most_vectors, work.output_width))
     num_y = equal_parts(work.output_height, min(max(1, target.most_vectors // num_x), work.output_height))
@@ -174,10 +174,7 @@ def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tu
         elif needed(1, 1) <= room:
             break
         else:
-            raise PassError(
-                f"one output needs {needed(1, 1)} B of its inputs at once, and {room} B of the scratchpad are free for"
-                f" them: {needed(1, 1) - room} B are missing; use a larger scratchpad"
-            )
+            raise InfeasibleError(no_room(target, needed(1, 1), 2 * work.weight_bytes))
     return equal_parts(work.output_height, num_y), equal_parts(work.output_width, num_x)
 
 
