@@ -1,4 +1,7 @@
-"""Modules as text, in MLIR's generic form, and back. Text is for dumps and tests: parsing takes 1 ms an op.
+"""Modules as text, in MLIR's generic form, and back. Text is for dumps and tests: parsing takes up to 1 ms an op.
+
+MLIR wants a terminator at the end of every block, and takes no op of an IRDL dialect for one. The text therefore ends the
+blocks of programs, kernels and loops with `omp.terminator`, which MLIR allows under any op; modules in memory do not have it.
 
 Ops carry the names of the ONNX nodes that they stand for in `nodes`; the text repeats them as locations, so that whatever
 reads it can say where something comes from: `loc("node")`, or `loc(fused["first", "second"])` for several.
@@ -6,17 +9,24 @@ reads it can say where something comes from: `loc("node")`, or `loc(fused["first
 
 from __future__ import annotations
 
+import re
 from io import StringIO
-from typing import cast
+from typing import Final, cast
 
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, ModuleOp, NameLoc, NoneAttr, StringAttr, UnknownLoc
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, ModuleOp, NameLoc, NoneAttr, StringAttr, UnitAttr, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from ...archdsl import CompileError
-from .registry import context
+from .attributes import int_attr
+from .groups import take_sizes, text_attributes
+from .registry import EndOp, context
+
+_SHORT_ENTRY: Final = re.compile(r"([A-Za-z_][\w$.]*)(?: = (-?\d{1,18}) : i64)?(?=[,}])", re.ASCII)
+"""An attribute that is a 64-bit integer or a flag, as it is printed."""
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
@@ -35,8 +45,25 @@ def location_of(op: Operation) -> NameLoc | FusedLoc | UnknownLoc:
     return names[0] if len(names) == 1 else FusedLoc(tuple(names), NoneAttr())
 
 
-class _LocatedPrinter(Printer):
-    """Prints ops with the location that their `nodes` stand for."""
+class _TextPrinter(Printer):
+    """Prints ops with the location that their `nodes` stand for, and ends every block."""
+
+    def print_block(self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True) -> None:
+        super().print_block(block, print_block_args, print_block_terminator)
+        parent = block.parent_op()
+        if parent is not None and parent.has_trait(NoTerminator) and not isinstance(parent, ModuleOp):
+            with self.indented():
+                self._print_new_line()
+                self.print_op(EndOp())
+
+    def print_op_with_default_format(self, op: Operation) -> None:
+        self.print_operands(op.operands)
+        self.print_successors(op.successors)
+        self._print_op_properties(op.properties)
+        self.print_regions(op.regions)
+        self.print_op_attributes(text_attributes(op))
+        self.print_string(" : ")
+        self.print_operation_type(op)
 
     def print_operation_type(self, op: Operation) -> None:
         self.print_function_type(op.operand_types, op.result_types)
@@ -47,7 +74,30 @@ class _LocatedPrinter(Printer):
 
 
 class _TextParser(Parser):
-    """Reads texts beyond ASCII back, whose bytes xDSL escapes and then takes for something else."""
+    """Reads what `_TextPrinter` wrote.
+
+    Texts beyond ASCII come back too, whose bytes xDSL escapes and then takes for something else. Integers and flags, of which
+    instructions consist, are read at once: token by token they take five times longer.
+    """
+
+    def _parse_block_body(self, block: Block) -> None:
+        while (op := self.parse_optional_operation()) is not None:
+            if isinstance(op, EndOp):
+                return
+            block.add_op(op)
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super()._parse_generic_operation(op_type)
+        take_sizes(op)
+        return op
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        found = _SHORT_ENTRY.match(self.lexer.input.content, self.pos)
+        if found is None:
+            return super()._parse_attribute_entry()
+        self.lexer.pos = found.end()
+        self._parser_state.current_token = self.lexer.lex()
+        return found[1], UnitAttr() if found[2] is None else int_attr(int(found[2]))
 
     def parse_optional_str_literal(self) -> str | None:
         found = super().parse_optional_str_literal()
@@ -60,7 +110,7 @@ class _TextParser(Parser):
 def print_module(module: ModuleOp) -> str:
     """A module as text that `parse_module` and MLIR's `mlir-opt` read; the same module gives the same text."""
     stream = StringIO()
-    printer = _LocatedPrinter(stream=stream, print_generic_format=True)
+    printer = _TextPrinter(stream=stream, print_generic_format=True)
     printer.print_op(module)
     return stream.getvalue() + "\n"
 
