@@ -107,9 +107,9 @@ def take_sizes(op: Operation) -> None:
 def _words(op_type: type[Operation], side: Side) -> list[Word]:
     """What a variadic group becomes: as many values as there must be, and those that there may be."""
     least, most = op_type.counts(side) if issubclass(op_type, GraphOp) else (0, None)
-    if most is None:
-        return ["single"] * least + ["variadic"] * MOST_GROUPS
-    return ["single"] * least + ["optional"] * (most - least)
+    needed: list[Word] = ["single"] * least
+    others: list[Word] = ["variadic"] * MOST_GROUPS if most is None else ["optional"] * (most - least)
+    return needed + others
 
 
 def _is_one_type(constraint: AttrConstraint[Any]) -> bool:
