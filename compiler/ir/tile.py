@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     IndexType,
+    IntegerAttr,
     StringAttr,
 )
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
@@ -214,6 +215,14 @@ def _verify_maps(op: Operation, indices: Sequence[SSAValue]) -> None:
             require(op, len(attr.data.results) == 1, f"{name} must have one result")
 
 
+def _verify_counts(op: Operation) -> None:
+    """Checks that every number of rows, bytes or vectors is positive."""
+    for name in ("rows", "row_bytes", "columns", "y_count", "x_count"):
+        value = op.attributes.get(name)
+        if isinstance(value, IntegerAttr):
+            require(op, value.value.data > 0, f"{name} is {value.value.data}; it must be at least 1")
+
+
 def _verify_space(op: Operation, what: str, value: SSAValue, *allowed: str) -> None:
     require(op, space_of(value) in allowed, f"{what} is in {space_of(value)}; it must be in {' or '.join(allowed)}")
 
@@ -272,6 +281,7 @@ class CopyOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the source", self.source, MAIN)
         _verify_space(self, "the target", self.target, SCRATCHPAD)
 
@@ -351,9 +361,11 @@ class MatMulOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the input", self.input, SCRATCHPAD)
         _verify_space(self, "weights", self.weights, SCRATCHPAD)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
+        require(self, self.weight_bits.value.data in (4, 8), f"weight_bits are {self.weight_bits.value.data}")
 
 
 @irdl_op_definition
@@ -400,11 +412,13 @@ class VectorOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the input", self.input, SCRATCHPAD)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
         require(self, self.operation.data in ("add", "maximum"), f"operation is {self.operation.data}")
         require(self, self.operand.data in ("scalar", "vector", "sequence"), f"operand is {self.operand.data}")
         require(self, (self.values is None) == (self.operand.data == "scalar"), "values are for vector and sequence")
+        require(self, self.input_bits.value.data in (4, 8, 32), f"input_bits are {self.input_bits.value.data}")
         require(self, self.lanes.data in ("separate", "combined"), f"lanes are {self.lanes.data}")
 
 
@@ -442,6 +456,7 @@ class StoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
         _verify_space(self, "parameters", self.parameters, PARAMETERS)
         _verify_space(self, "the target", self.target, MAIN, SCRATCHPAD)
