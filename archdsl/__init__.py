@@ -21,7 +21,7 @@ from .gpu import GpuArch
 from .infeasible import Infeasible
 from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
-from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
+from .isa.definition import HEADER_DEPENDENCES, InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
 from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
@@ -88,6 +88,7 @@ __all__ = [
     "E4M3",
     "E5M2",
     "FP8_FORMATS",
+    "HEADER_DEPENDENCES",
     "INDEX_BITS",
     "INT8",
     "OUT_DEPTH",

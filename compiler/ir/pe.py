@@ -24,8 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ...archdsl import Instruction, nearest_hint, tensor_pe_array_isa
-from ...archdsl.isa.definition import HEADER_DEPENDENCES, InstructionKind
+from ...archdsl import HEADER_DEPENDENCES, Instruction, InstructionKind, nearest_hint, tensor_pe_array_isa
 from .attributes import Float, Integer, Integers, Tensor, int_attr
 
 

@@ -130,9 +130,12 @@ class _TextParser(Parser):
 
     def _parse_block_body(self, block: Block) -> None:
         while (op := self.parse_optional_operation()) is not None:
-            if isinstance(op, EndOp):
+            if not isinstance(op, EndOp):
+                block.add_op(op)
+            elif self._current_token.text.startswith(("}", "^")):
                 return
-            block.add_op(op)
+            else:
+                self.raise_error(f"nothing may stand behind the {EndOp.name} of a block")
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         op = super()._parse_generic_operation(op_type)
