@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ..archdsl import SpatialArch, pe_array
 from .codegen.compiled import CompiledNetwork, images_of
 from .frontend.network import read_network
+from .ir.qnn import ROUNDING
 from .ir.store import DataStore
 from .passes.base import Pass, PassContext
 from .passes.check_host_ops import CheckHostOps
@@ -113,7 +114,7 @@ def compile_network(
         ArchError: The architecture describes no tensor PE array.
         CompileError: The network needs something that the array cannot do, or more memory than there is.
     """
-    pe_array(arch)
+    array = pe_array(arch)
     chosen = dumps or DumpOptions()
     manager = PassManager(
         passes=passes_of(options),
@@ -127,6 +128,7 @@ def compile_network(
         module, store, num_done = resumed.module, resumed.store, resumed.num_done
     else:
         module, store = read_network(source, shapes=shapes)
+    module.attributes[ROUNDING] = StringAttr(array.rounding)
     result = manager.run(module, PassContext(store=store, arch=arch), num_done=num_done)
     network = None
     if result.num_done == len(manager.passes):

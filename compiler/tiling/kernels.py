@@ -157,7 +157,7 @@ class KernelMaker:
         taps = taps_of(
             self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
         )
-        packed = packed_weights(weights, taps, format_.pixel_bytes, self.target.array.cols)
+        packed = packed_weights(self.target, weights, taps, format_.pixel_bytes)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
         output = self._output(op)
@@ -234,10 +234,10 @@ class KernelMaker:
         inputs = [self.values.activation(operand) for operand in operands]
         output = self._output(op, table)
         images, height, width, channels = axes_of(shape_of(op.results[0]))
-        cols = self.target.array.cols
-        packed = None
+        packed, weight_bytes = None, 0
         if weights is not None:
-            packed = self.target.constant(f"{name}.weights", channel_weights(weights, cols), "weight")
+            blocks = channel_weights(self.target, weights)
+            packed, weight_bytes = self.target.constant(f"{name}.weights", blocks, "weight"), blocks.shape[1]
         if isinstance(op, qnn.LookupOp):
             ones, zeros = np.ones(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
             parameters = self.target.channel_parameters(name, zeros, ones, zeros)
@@ -260,8 +260,7 @@ class KernelMaker:
                 inputs=tuple(place.image(image) for place in inputs),
                 output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
                 taps=taps, operation=operation, window=window, channels=channels, output_height=height,
-                output_width=width, weights=packed,
-                weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
+                output_width=width, weights=packed, weight_bytes=weight_bytes, parameters=parameters,
             )  # fmt: skip
             found += vector_ops(self.target, work)
         return found
@@ -319,7 +318,7 @@ class KernelMaker:
 
     def _copying(self, added: int = 0) -> SSAValue:
         """Channel parameters that leave elements as they are, and add something."""
-        ones = np.ones(self.target.array.cols, dtype=np.int64)
+        ones = np.ones(self.target.columns, dtype=np.int64)
         return self.target.channel_parameters("copy", ones * added, ones, ones * 0)
 
     def _on_chip(self, operand: SSAValue) -> tuple[list[Operation], Box]:

@@ -20,7 +20,7 @@ from .bounds import bounds_of
 from .kernels import KernelMaker
 from .partition import Part
 from .target import Target
-from .values import Values
+from .values import Values, activations_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
     kernels: list[Operation] = []
     taken: dict[str, int] = {}
     for idx, op in enumerate(values.kernels):
-        staging = (_staging_begin(values, idx), array.scratchpad_bytes)
+        staging = (_staging_begin(values, idx), array.scratchpad_bytes - _overhang_bytes(op, array))
         target.staging_bytes = staging[1] - staging[0]
         nodes, bounds = nodes_of(op), bounds_of(op, array)
         try:
@@ -103,6 +103,12 @@ def _staging_begin(values: Values, idx: int) -> int:
     bank_bytes = array.scratchpad_bytes // array.scratchpad_banks
     next_bank = aligned(end, bank_bytes)
     return next_bank if next_bank + bank_bytes <= array.scratchpad_bytes else end
+
+
+def _overhang_bytes(op: Operation, array: PeArray) -> int:
+    """What must be left behind data that are read a whole vector at a time: second factors of computed products."""
+    is_computed = isinstance(op, qnn.MultiplyOp) or (isinstance(op, qnn.MatMulOp) and len(activations_of(op)) > 1)
+    return array.vector_bytes if is_computed else 0
 
 
 def _dims(op: Operation) -> Mapping[str, int]:

@@ -27,7 +27,7 @@ from ..ir.tile import (
     bytes_memref,
     indexed,
 )
-from .activations import Activation, Buffers, aligned
+from .activations import Activation, Buffers, aligned, tile_columns
 from .loops import split
 
 Ints = npt.NDArray[np.int64]
@@ -77,6 +77,11 @@ class Target:
         """Vectors of sums of a tile: what is left holds those that are being stored."""
         return max(1, self.array.accumulator_vectors // 2)
 
+    @property
+    def columns(self) -> int:
+        """Output channels of a tile."""
+        return tile_columns(self.array)
+
     def constant(self, name: str, content: npt.NDArray[np.uint8], role: str, *, is_shared: bool = True) -> SSAValue:
         """The buffer of some bytes, whole beats; the same bytes stand in memory once, unless they may not be shared."""
         padded = np.zeros(aligned(max(1, content.size), self.array.bus_bytes), dtype=np.uint8)
@@ -89,14 +94,14 @@ class Target:
 
     def channel_parameters(self, name: str, bias: Ints, multiplier: Ints, shift: Ints) -> SSAValue:
         """The buffer of channel parameters: one slot per tile of channels."""
-        cols, slot = self.array.cols, self.slot_bytes
-        num = ceil_div(len(bias), cols)
+        cols, columns, slot = self.array.cols, self.columns, self.slot_bytes
+        num = ceil_div(len(bias), columns)
         content = np.zeros((num, slot), dtype=np.uint8)
         at = 0
         for values, kind, width in ((bias, "<i4", 4), (multiplier, "<i4", 4), (shift, "u1", 1)):
-            padded = np.zeros(num * cols, dtype=kind)
+            padded = np.zeros(num * columns, dtype=kind)
             padded[: len(values)] = values
-            content[:, at : at + cols * width] = padded.view(np.uint8).reshape(num, cols * width)
+            content[:, at : at + columns * width] = padded.view(np.uint8).reshape(num, columns * width)
             at += cols * width
         return self.constant(f"{name}.parameters", content.reshape(-1), "parameter")
 

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from ...archdsl import PassError, ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
-from .activations import Activation
+from .activations import Activation, aligned
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
 from .loops import equal_parts, split
 from .target import Output, Target
@@ -81,13 +81,18 @@ class VectorWork:
         return is_plain and len(self.inputs) == 1 and height * width == len(self.taps) > num_outputs
 
 
-def channel_weights(weights: npt.NDArray[np.int8], cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap."""
+def channel_weights(target: Target, weights: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
+    """Weights [taps, C] as bytes per tile of channels: a vector per tap, whole beats."""
     num_taps, channels = weights.shape
-    num_tiles = ceil_div(channels, cols)
-    padded = np.zeros((num_taps, num_tiles * cols), dtype=np.int8)
+    columns, cols = target.columns, target.array.cols
+    num_tiles = ceil_div(channels, columns)
+    padded = np.zeros((num_taps, num_tiles * columns), dtype=np.int8)
     padded[:, :channels] = weights
-    return np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2)).view(np.uint8)
+    wide = np.zeros((num_tiles, num_taps, cols), dtype=np.int8)
+    wide[:, :, :columns] = padded.reshape(num_taps, num_tiles, columns).transpose(1, 0, 2)
+    blocks = np.zeros((num_tiles, aligned(num_taps * cols, target.array.bus_bytes)), dtype=np.uint8)
+    blocks[:, : num_taps * cols] = wide.reshape(num_tiles, -1).view(np.uint8)
+    return blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +188,7 @@ def _channel_tiles(
     target: Target, work: VectorWork, passes: Callable[[Callable[[_OutputTile], list[Operation]]], list[Operation]]
 ) -> list[Operation]:
     """A loop over tiles of channels: their weights and parameters, and `passes` over tiles of outputs."""
-    cols = target.array.cols
+    cols = target.columns
 
     def channels(idx: Linear, columns: int) -> list[Operation]:
         parameters = target.parameters_op(work.parameters, idx)
