@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ..archdsl import SpatialArch, pe_array
+from ..archdsl import ArchError, SpatialArch, pe_array
 from .codegen.compiled import CompiledNetwork, images_of
 from .frontend.network import read_network
 from .ir.qnn import ROUNDING
@@ -115,6 +115,10 @@ def compile_network(
         CompileError: The network needs something that the array cannot do, or more memory than there is.
     """
     array = pe_array(arch)
+    if array.format.is_float:
+        raise ArchError(
+            f"{arch.name}: its elements are {array.format.name}; networks compile for int8 (datatypes: int8)"
+        )
     chosen = dumps or DumpOptions()
     manager = PassManager(
         passes=passes_of(options),

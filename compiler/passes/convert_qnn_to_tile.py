@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
-from ...archdsl import PassError, pe_array
+from ...archdsl import InfeasibleError, PassError, PeArray, pe_array
+from ..ir.store import DataStore
 from ..tiling.network import Options, tile_program
-from ..tiling.partition import parts_of, with_programs
+from ..tiling.partition import Part, parts_of, with_programs
 from .base import PassContext
 
 
@@ -37,7 +39,8 @@ class ConvertQnnToTile:
         }) {program_name = "program", ...} : (tensor<4x16xi8>) -> tensor<4x8xi8>
 
     Attributes:
-        staging_bytes: Room of the scratchpad for weights and what else is staged; a quarter of it unless given.
+        staging_bytes: Room of the scratchpad for weights and what else is staged, a quarter of it unless given; it grows
+            where something does not fit.
         keeps_layers: Whether the result of every op is stored in main memory too.
         keeps_on_chip: Whether results may stand in the scratchpad until they are used.
     """
@@ -53,15 +56,26 @@ class ConvertQnnToTile:
             raise PassError(f"{self.name} needs an architecture")
         array = pe_array(ctx.arch)
         made = module.clone()
-        options = Options(
-            staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4,
-            keeps_layers=self.keeps_layers,
-            keeps_on_chip=self.keeps_on_chip,
-        )
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
         programs = [
-            (part, tile_program(part, ctx.store, array, options, name)) for part, name in zip(parts, names, strict=True)
+            (part, self._program(part, ctx.store, array, name)) for part, name in zip(parts, names, strict=True)
         ]
         with_programs(made, programs)
         return made
+
+    def _program(self, part: Part, store: DataStore, array: PeArray, name: str) -> Operation:
+        """A program with as much room for staging as it needs: the more there is, the less stays on chip."""
+        staging_bytes = self.staging_bytes or array.scratchpad_bytes // 4
+        while True:
+            options = Options(
+                staging_bytes=min(staging_bytes, array.scratchpad_bytes),
+                keeps_layers=self.keeps_layers,
+                keeps_on_chip=self.keeps_on_chip,
+            )
+            try:
+                return tile_program(part, store, array, options, name)
+            except InfeasibleError:
+                if staging_bytes >= array.scratchpad_bytes:
+                    raise
+                staging_bytes *= 2

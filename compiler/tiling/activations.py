@@ -148,6 +148,15 @@ class Buffers:
             self._known[key] = self._add(activation.name, type_, activation.address, role, None)
         return self._known[key]
 
+    def again(self, activation: Activation) -> str:
+        """Another buffer for an activation that has one; returns its name."""
+        format_ = activation.format
+        type_ = bytes_memref(
+            format_.images * format_.height, format_.width * format_.pixel_bytes, activation.space, format_.row_bytes
+        )
+        self._add(activation.name, type_, activation.address, "output", None)
+        return self.ops[-1].buffer_name.data
+
     def constant(self, name: str, num_bytes: int, address: int, role: str, sha256: str) -> SSAValue:
         """The buffer of bytes that stand in main memory before the program."""
         return self._add(name, bytes_memref(1, num_bytes, MAIN), address, role, sha256)

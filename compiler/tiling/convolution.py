@@ -15,6 +15,7 @@ from ..ir.qnn import Window
 from ..ir.tile import Linear, MatMulOp, indexed
 from .activations import Activation, aligned
 from .inputs import InputTile
+from .limits import no_room
 from .loops import equal_parts, loop, split
 from .target import Output, Target
 
@@ -109,6 +110,9 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         target: The array.
         conv: The convolution.
         fetch: Loads rows of the input, where that is not there yet.
+
+    Raises:
+        InfeasibleError: Not even the weights of one tile of terms fit.
     """
     height, conv = conv.input.format.height, flattened(conv)
     if fetch is not None and conv.input.format.height < height:
@@ -118,6 +122,9 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
     row_bytes = row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * run
     block_bytes = block_bytes_of(target, num_rows)
+    least_bytes = min(block_bytes, section_rows(target) * row_bytes)
+    if least_bytes > target.staging_bytes:
+        raise no_room(target.array, (("weights", least_bytes),), target.staging_bytes)
     sections = sections_of(num_rows, target.staging_bytes // row_bytes, section_rows(target))
     num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
     num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))

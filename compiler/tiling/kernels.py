@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError
+from ...archdsl import Infeasible, InfeasibleError, PassError
 from ..ir import qnn
 from ..ir.attributes import shape_of
 from ..ir.data import ConstantOp
@@ -19,6 +19,7 @@ from ..ir.text import nodes_of
 from ..ir.tile import Linear
 from .activations import aligned, axes_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .limits import require_sums
 from .movement import Box, copy_ops, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
 from .streaming import streamed_ops
@@ -134,6 +135,7 @@ class KernelMaker:
         ops, weights = self._on_chip(op.weights)
         found += ops
         shape, result = shape_of(op.input), op.results[0]
+        require_sums(self.target.array, shape[-1] * 128 * 128)
         parameters, output = self._parameters(op, _name(op)), self._output(op)
         steps = [strides_of(place.format, shape_of(result)) for place in output.targets]
         for batch in np.ndindex(*shape[:-2]):
@@ -152,6 +154,7 @@ class KernelMaker:
 
     def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
         name = _name(op)
+        require_sums(self.target.array, _most_sum(weights))
         source = self.values.activation(operand)
         format_ = source.format
         taps = taps_of(
@@ -223,6 +226,11 @@ class KernelMaker:
 
     def _lookup(self, op: Operation) -> list[Operation]:
         lookup = cast(qnn.LookupOp, op)
+        if not self.target.array.table_slots:
+            lever = "control.table_slots: 1"
+            raise InfeasibleError(
+                Infeasible(resource="slots of tables", demand=1, limit=0, unit="tables", levers=(lever,))
+            )
         table = self.target.constant(f"{_name(op)}.table", self._constant(lookup.table).view(np.uint8), "parameter")
         return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
 
@@ -231,6 +239,10 @@ class KernelMaker:
         weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
     ) -> list[Operation]:  # fmt: skip
         name = _name(op)
+        factors = sum(
+            16384 if tap.times is not None else 128 * abs(tap.scalar) for tap in taps if tap.weights_at is None
+        )
+        require_sums(self.target.array, (128 if operation == "maximum" else factors) + _most_sum(weights))
         inputs = [self.values.activation(operand) for operand in operands]
         output = self._output(op, table)
         images, height, width, channels = axes_of(shape_of(op.results[0]))
@@ -360,15 +372,26 @@ class KernelMaker:
         for box_shape, box, begin in boxes:
             write = Box(buffer=made, begin=sum(map(math.prod, zip(begin, strides, strict=True))), strides=strides)
             found += copy_ops(self.target, box_shape, box, write, self._copying())
-        # All bytes, those between pixels too.
-        bytes_ = (format_.images * format_.height, format_.width * format_.pixel_bytes)
+        # As many bytes of a pixel as stores can reach; mostly that is all.
+        rows, array = format_.images * format_.height, self.target.array
+        pixel = min(format_.pixel_bytes, aligned(format_.channels, min(array.cols, array.bus_bytes)))
+        bytes_, steps = (rows, format_.width * pixel), (format_.row_bytes, 1)
+        if pixel < format_.pixel_bytes:
+            bytes_, steps = (rows, format_.width, pixel), (format_.row_bytes, format_.pixel_bytes, 1)
         for place in places:
             if not place.is_local:
-                read = Box(buffer=made, begin=0, strides=(format_.row_bytes, 1))
+                read = Box(buffer=made, begin=0, strides=steps)
                 found += copy_ops(
                     self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), self._copying()
                 )  # fmt: skip
         return found
+
+
+def _most_sum(weights: Array | None) -> int:
+    """The greatest magnitude of a sum of inputs times weights, the last axis of which is that of outputs."""
+    if weights is None or not weights.size:
+        return 0
+    return 128 * int(np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(axis=0).max())
 
 
 def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ...archdsl import PassError
 from ..ir.tile import SCRATCHPAD, Linear, PlaceOp, StoreOp, VectorOp, ViewOp, bytes_memref, indexed, space_of
 from .activations import Format
+from .limits import no_room
 from .loops import equal_parts, split
 from .target import Target
 
@@ -47,13 +48,10 @@ def place_for(target: Target, num_bytes: int, what: str) -> PlaceOp:
     """A place of some bytes.
 
     Raises:
-        PassError: There is not so much room.
+        InfeasibleError: There is not so much room.
     """
     if num_bytes > target.staging_bytes:
-        raise PassError(
-            f"{what} needs {num_bytes} B of the scratchpad to be moved, and {target.staging_bytes} B are free:"
-            f" {num_bytes - target.staging_bytes} B are missing; use a larger scratchpad"
-        )
+        raise no_room(target.array, ((what, num_bytes),), target.staging_bytes)
     return PlaceOp.build(result_types=[bytes_memref(1, num_bytes, SCRATCHPAD)])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ...archdsl import PassError, PeArray
+from ...archdsl import InfeasibleError, PassError, PeArray
 from ..ir import qnn
 from ..ir.attributes import int_attr, ints_attr, names_attr, shape_of
 from ..ir.store import DataStore
@@ -52,7 +52,8 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         The program, with the part's inputs as operands.
 
     Raises:
-        PassError: An op has no kernel, or does not fit the array's memories; with the op's nodes.
+        InfeasibleError: An op does not fit the array's memories; with its nodes.
+        PassError: An op has no kernel; with its nodes.
     """
     target = Target(array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes)
     values = Values(part=part, array=array, target=target, store=store)
@@ -66,6 +67,8 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         nodes, bounds = nodes_of(op), bounds_of(op, array)
         try:
             body = maker.ops(op)
+        except InfeasibleError as error:
+            raise InfeasibleError(replace(error.infeasible, op=", ".join(nodes) or op.name)) from error
         except PassError as error:
             raise PassError(f"{', '.join(nodes) or op.name}: {error}") from error
         name_ = nodes[0] if nodes else op.name
@@ -78,8 +81,9 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
             )
         )  # fmt: skip
     attributes: dict[str, Attribute] = {"program_name": StringAttr(name), "live_bytes": int_attr(plan.live_bytes)}
+    known: set[str] = set()
     for what, ends in (("input", part.inputs), ("output", part.outputs)):
-        attributes[f"{what}_names"] = names_attr(values.tensor(value).name for value in ends)
+        attributes[f"{what}_names"] = names_attr(_end_name(values, target, value, known) for value in ends)
         attributes[f"{what}_strides"] = ArrayAttr([ints_attr(values.strides(value)) for value in ends])
     return ProgramOp(
         operands=[list(part.inputs)], attributes=attributes, result_types=[[value.type for value in part.outputs]],
@@ -103,6 +107,20 @@ def _staging_begin(values: Values, idx: int) -> int:
     bank_bytes = array.scratchpad_bytes // array.scratchpad_banks
     next_bank = aligned(end, bank_bytes)
     return next_bank if next_bank + bank_bytes <= array.scratchpad_bytes else end
+
+
+def _end_name(values: Values, target: Target, value: SSAValue, known: set[str]) -> str:
+    """The name of an input or output: its buffer's, or that of another buffer for the same bytes where that has a name already.
+
+    A network may return what it is given, or the same elements twice in other shapes.
+    """
+    tensor = values.tensor(value)
+    name = tensor.name
+    if name in known:
+        assert tensor.memory is not None
+        name = target.buffers.again(tensor.memory)
+    known.add(name)
+    return name
 
 
 def _overhang_bytes(op: Operation, array: PeArray) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, ceil_div
+from ...archdsl import ceil_div
 from ..ir.tile import Linear
 from .convolution import (
     Convolution,
@@ -20,6 +20,7 @@ from .convolution import (
     taps_of_convolution,
 )
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .limits import no_room
 from .loops import equal_parts, loop
 from .target import Target
 
@@ -44,7 +45,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     """The tiling of the least cycles.
 
     Raises:
-        PassError: Not even one output fits.
+        InfeasibleError: Not even one output fits.
     """
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
@@ -56,12 +57,8 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             for axis in (0, 1)
         )
         needed = staged_bytes(target, conv.input, rows, columns)
-        weights = target.array.rows * row_bytes_of(target, conv)
-        raise PassError(
-            f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
-            f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
-            " are missing; use a larger scratchpad"
-        )
+        weights = 2 * section_rows(target) * row_bytes_of(target, conv)
+        raise no_room(target.array, (("inputs of one output", needed), ("weights", weights)), target.staging_bytes)
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 

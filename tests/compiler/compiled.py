@@ -1,0 +1,131 @@
+"""Compiled networks for tests: made once per process, run by what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tileloom.archdsl import PeArray, ProgramImage, SpatialArch, pe_array, place_array
+from tileloom.compiler.codegen.compiled import CompiledNetwork
+from tileloom.compiler.compilation import CompileOptions, compile_network, passes_of
+from tileloom.compiler.frontend.network import read_network
+from tileloom.compiler.generators import (
+    quantised_autoencoder,
+    quantised_dscnn,
+    quantised_mobilenet,
+    quantised_resnet8,
+)
+from tileloom.compiler.ir import qnn
+from tileloom.compiler.ir.attributes import dtype_of, shape_of
+from tileloom.compiler.ir.data import InputOp
+from tileloom.compiler.ir.store import DataStore
+from tileloom.compiler.passes.base import PassContext
+from tileloom.compiler.passes.manager import PassManager
+from tileloom.models import FunctionalSimulator
+
+from .arrays import arch_named
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+GENERATORS = {
+    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": quantised_mobilenet,
+    "autoencoder": quantised_autoencoder,
+}  # fmt: skip
+PRESETS = ("tpe_8x8", "tpe_16x16")
+TINY = ("resnet8_int8", "dscnn_kws_int8", "mobilenet_v1_025_vww_int8", "autoencoder_ad_int8")
+
+
+@cache
+def generated(name: str) -> ModelProto:
+    """A generated network."""
+    return GENERATORS[name](0)
+
+
+@cache
+def compiled(name: str, arch: str, options: CompileOptions | None = None) -> CompiledNetwork:
+    """A generated network for a preset."""
+    return compiled_for(generated(name), arch_named(arch), options)
+
+
+@cache
+def compiled_file(path: Path, arch: str) -> CompiledNetwork:
+    """A network of a file for a preset."""
+    return compiled_for(path, arch_named(arch))
+
+
+def compiled_for(
+    source: ModelProto | Path, arch: SpatialArch, options: CompileOptions | None = None
+) -> CompiledNetwork:
+    """A network for an architecture."""
+    network = compile_network(source, arch, options).network
+    assert network is not None
+    return network
+
+
+def lowered(
+    source: ModelProto | Path, arch: SpatialArch, options: CompileOptions | None = None
+) -> tuple[ModuleOp, ModuleOp, DataStore]:
+    """The module of a network before and after it is cut into tiles."""
+    module, store = read_network(source)
+    module.attributes[qnn.ROUNDING] = StringAttr(pe_array(arch).rounding)
+    passes, ctx = passes_of(options), PassContext(store=store, arch=arch)
+    before = PassManager(passes=passes[:-2]).run(module, ctx).module
+    return before, PassManager(passes=passes[-2:-1]).run(before, ctx).module, store
+
+
+def drawn_inputs(module: ModuleOp, seed: int) -> dict[str, Array]:
+    """Inputs of a module, drawn evenly from all integers of their types."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for op in module.body.block.ops:
+        if isinstance(op, InputOp):
+            dtype = dtype_of(op.result)
+            limits = np.iinfo(dtype)
+            found[op.input_name.data] = rng.integers(limits.min, limits.max + 1, shape_of(op.result)).astype(dtype)
+    return found
+
+
+def run_functional(network: CompiledNetwork, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs by the functional simulator."""
+    return network.run(inputs, lambda _, image, memory: FunctionalSimulator(image.array).run(image.program, memory))
+
+
+def filled_memory(image: ProgramImage, seed: int) -> Bytes:
+    """Main memory before a program, with inputs drawn at random."""
+    rng, memory = np.random.default_rng(seed), image.memory()
+    for symbol in image.symbols("input"):
+        place_array(memory, symbol, rng.integers(-128, 128, symbol.shape))
+    return memory
+
+
+def only_image(network: CompiledNetwork) -> ProgramImage:
+    """The image of a network's one program."""
+    (image,) = network.images.values()
+    return image
+
+
+def predicted_cycles(image: ProgramImage) -> float:
+    """What the recurrence over steps says."""
+    return sum(op.predicted_cycles or 0 for op in image.manifest.ops)
+
+
+def bound_cycles(image: ProgramImage) -> float:
+    """What no program can be much faster than."""
+    return sum(op.bound_cycles or 0 for op in image.manifest.ops)
+
+
+def describe(array: PeArray) -> str:
+    """The sizes of an array that matter to programs, for messages of tests."""
+    port = ", one port" if array.is_single_port else ""
+    return (
+        f"{array.rows}x{array.cols}, bus {array.bus_bytes} B / {array.cycles_per_beat} cycles, scratchpad "
+        f"{array.scratchpad_bytes} B in {array.scratchpad_banks}{port}, {array.accumulator_vectors} vectors in "
+        f"{array.accumulator_banks}, slots {array.parameter_slots}, latency {array.latency_cycles}"
+    )
