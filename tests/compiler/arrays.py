@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
-from tileloom.archdsl import SpatialArch, load_arch
+from tileloom.archdsl import SpatialArch, load_arch, pe_array
+from tileloom.compiler.compilation import CompileOptions
 
 Overrides = Mapping[str, object]
 
@@ -60,3 +61,15 @@ def random_arch(rng: Random) -> SpatialArch:
     for name in ("read_bandwidth", "write_bandwidth"):
         overrides[f"hierarchy.main_memory.{name}"] = f"{bus_bytes / beat} B/cycle"
     return arch_of(rows, cols, bus_bytes, overrides)
+
+
+def random_options(rng: Random, arch: SpatialArch) -> CompileOptions:
+    """Choices of a compilation; the host may run what the array does not."""
+    num_bytes = pe_array(arch).scratchpad_bytes
+    return CompileOptions(
+        fallback=True,
+        keeps_layers=rng.random() < 0.25,
+        keeps_on_chip=rng.random() < 0.7,
+        staging_bytes=rng.choice((None, None, num_bytes // 8, num_bytes // 2, num_bytes)),
+        loads_ahead=rng.choice((0, 1, 2, 8, 12)),
+    )

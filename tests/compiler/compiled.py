@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
 
 from tileloom.archdsl import PeArray, ProgramImage, SpatialArch, pe_array, place_array
 from tileloom.compiler.codegen.compiled import CompiledNetwork
@@ -22,36 +24,43 @@ from tileloom.compiler.generators import (
     quantised_mobilenet,
     quantised_resnet8,
 )
+from tileloom.compiler.interpreters.modules import interpret
 from tileloom.compiler.ir import qnn
 from tileloom.compiler.ir.attributes import dtype_of, shape_of
 from tileloom.compiler.ir.data import InputOp
 from tileloom.compiler.ir.store import DataStore
+from tileloom.compiler.ir.text import nodes_of
 from tileloom.compiler.passes.base import PassContext
 from tileloom.compiler.passes.manager import PassManager
+from tileloom.compiler.tiling.activations import stored_format
+from tileloom.compiler.tiling.movement import strides_of
 from tileloom.models import FunctionalSimulator
 
 from .arrays import arch_named
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
-GENERATORS = {
-    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": quantised_mobilenet,
+GENERATORS: Mapping[str, Callable[[int], ModelProto]] = {
+    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": partial(quantised_mobilenet, size=32),
     "autoencoder": quantised_autoencoder,
 }  # fmt: skip
+FULL_SIZE: Mapping[str, Callable[[int], ModelProto]] = {**GENERATORS, "mobilenet": quantised_mobilenet}
+"""With MobileNet for images of 96 x 96, where cycles are counted."""
+COMPUTING = ("qnn.conv2d", "qnn.depthwise_conv2d", "qnn.matmul", "qnn.add", "qnn.pool2d")
 PRESETS = ("tpe_8x8", "tpe_16x16")
 TINY = ("resnet8_int8", "dscnn_kws_int8", "mobilenet_v1_025_vww_int8", "autoencoder_ad_int8")
 
 
 @cache
-def generated(name: str) -> ModelProto:
+def generated(name: str, *, is_full: bool = False) -> ModelProto:
     """A generated network."""
-    return GENERATORS[name](0)
+    return (FULL_SIZE if is_full else GENERATORS)[name](0)
 
 
 @cache
-def compiled(name: str, arch: str, options: CompileOptions | None = None) -> CompiledNetwork:
+def compiled(name: str, arch: str, options: CompileOptions | None = None, *, is_full: bool = False) -> CompiledNetwork:
     """A generated network for a preset."""
-    return compiled_for(generated(name), arch_named(arch), options)
+    return compiled_for(generated(name, is_full=is_full), arch_named(arch), options)
 
 
 @cache
@@ -119,6 +128,36 @@ def predicted_cycles(image: ProgramImage) -> float:
 def bound_cycles(image: ProgramImage) -> float:
     """What no program can be much faster than."""
     return sum(op.bound_cycles or 0 for op in image.manifest.ops)
+
+
+def values_of(module: ModuleOp, store: DataStore, given: npt.ArrayLike) -> dict[SSAValue, Array]:
+    """All values of a network with one input, by the integer interpreter."""
+    (source,) = (op for op in module.body.block.ops if isinstance(op, InputOp))
+    values: dict[SSAValue, Array] = {}
+    array = np.asarray(given).astype(dtype_of(source.result))
+    interpret(module, store, {source.input_name.data: array}, values=values)
+    return values
+
+
+def stored_layers(network: CompiledNetwork, module: ModuleOp, memory: Bytes) -> dict[Operation, Array]:
+    """What layers have stored in main memory, by op of the module before it was cut into tiles.
+
+    Args:
+        network: Compiled with `keeps_layers`.
+        module: Its `qnn` ops.
+        memory: Main memory after its one program.
+    """
+    image = only_image(network)
+    regions = {region.name: region for region in image.manifest.memory.regions}
+    found: dict[Operation, Array] = {}
+    for op in module.body.block.ops:
+        if op.name not in COMPUTING:
+            continue
+        shape = shape_of(op.results[0])
+        strides = strides_of(stored_format(image.array, shape), shape)
+        begin = regions[nodes_of(op)[-1]].address
+        found[op] = as_strided(memory[begin:].view(np.int8), shape, strides, writeable=False)
+    return found
 
 
 def describe(array: PeArray) -> str:
