@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import Infeasible, InfeasibleError, PassError
+from ...archdsl import PassError
 from ..ir import qnn
 from ..ir.attributes import shape_of
 from ..ir.data import ConstantOp
@@ -226,11 +226,6 @@ class KernelMaker:
 
     def _lookup(self, op: Operation) -> list[Operation]:
         lookup = cast(qnn.LookupOp, op)
-        if not self.target.array.table_slots:
-            lever = "control.table_slots: 1"
-            raise InfeasibleError(
-                Infeasible(resource="slots of tables", demand=1, limit=0, unit="tables", levers=(lever,))
-            )
         table = self.target.constant(f"{_name(op)}.table", self._constant(lookup.table).view(np.uint8), "parameter")
         return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
 

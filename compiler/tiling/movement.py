@@ -84,7 +84,13 @@ def copy_ops(
 
     def moved(read_at: Linear, write_at: Linear, y: Linear, y_count: int, x_count: int) -> list[Operation]:
         sums = target.sums_op(y_count * x_count)
-        maps = {"y": y if is_moving else Linear(), "x": read_at, "values_at": Linear(), "sums_at": Linear(), "accumulate": Linear()}
+        maps = {
+            "y": y if is_moving else Linear(),
+            "x": read_at,
+            "values_at": Linear(),
+            "sums_at": Linear(),
+            "accumulate": Linear(),
+        }
         sizes: dict[str, int | str] = {
             "columns": lanes, "y_count": y_count, "x_count": x_count, "y_step": int(is_moving), "x_step": x_axis[1], "values_step": 0,
             "padding": 0, "operation": "add", "operand": "scalar", "scalar": scalar, "shift": 0, "lanes": "separate",

@@ -18,6 +18,7 @@ from ..ir.tile import KernelOp, ProgramOp
 from .activations import Buffers, aligned, axes_of
 from .bounds import bounds_of
 from .kernels import KernelMaker
+from .limits import require_places
 from .partition import Part
 from .target import Target
 from .values import Values, activations_of
@@ -65,21 +66,20 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         staging = (_staging_begin(values, idx), array.scratchpad_bytes - _overhang_bytes(op, array))
         target.staging_bytes = staging[1] - staging[0]
         nodes, bounds = nodes_of(op), bounds_of(op, array)
+        name_ = nodes[0] if nodes else op.name
+        taken[name_] = taken.get(name_, 0) + 1
         try:
-            body = maker.ops(op)
+            kernel = KernelOp(
+                name_ if taken[name_] == 1 else f"{name_}#{taken[name_]}", op.name.removeprefix("qnn."), maker.ops(op),
+                nodes=nodes, dims=_dims(op), macs=bounds.macs, bound_cycles=bounds.cycles(array),
+                compulsory_bytes=bounds.compulsory_bytes, staging=staging,
+            )  # fmt: skip
+            require_places(array, kernel.body.block, target.staging_bytes)
         except InfeasibleError as error:
             raise InfeasibleError(replace(error.infeasible, op=", ".join(nodes) or op.name)) from error
         except PassError as error:
             raise PassError(f"{', '.join(nodes) or op.name}: {error}") from error
-        name_ = nodes[0] if nodes else op.name
-        taken[name_] = taken.get(name_, 0) + 1
-        kernels.append(
-            KernelOp(
-                name_ if taken[name_] == 1 else f"{name_}#{taken[name_]}", op.name.removeprefix("qnn."), body, nodes=nodes,
-                dims=_dims(op), macs=bounds.macs, bound_cycles=bounds.cycles(array),
-                compulsory_bytes=bounds.compulsory_bytes, staging=staging,
-            )
-        )  # fmt: skip
+        kernels.append(kernel)
     attributes: dict[str, Attribute] = {"program_name": StringAttr(name), "live_bytes": int_attr(plan.live_bytes)}
     known: set[str] = set()
     for what, ends in (("input", part.inputs), ("output", part.outputs)):

@@ -57,8 +57,12 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             for axis in (0, 1)
         )
         needed = staged_bytes(target, conv.input, rows, columns)
-        weights = 2 * section_rows(target) * row_bytes_of(target, conv)
-        raise no_room(target.array, (("inputs of one output", needed), ("weights", weights)), target.staging_bytes)
+        taps = taps_of_convolution(target, conv)
+        block_bytes = block_bytes_of(target, conv.height * taps.num_runs * taps.run_bytes)
+        weights = min(block_bytes, 2 * section_rows(target) * row_bytes_of(target, conv))
+        copies = 2 if conv.output_height * conv.output_width > 1 else 1
+        terms = (("inputs of one output", copies * needed), ("weights", weights))
+        raise no_room(target.array, terms, target.staging_bytes)
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 

@@ -36,7 +36,7 @@ from .cases import ONE_PORT, PLAIN, TIGHT, assert_same
 pytestmark = pytest.mark.rtl
 
 ARRAYS: Mapping[tuple[int, int, int], Overrides] = {
-    (4, 16, 4): PLAIN, (16, 4, 4): PLAIN, (8, 8, 4): TIGHT, (4, 8, 4): {**ONE_PORT, "control.table_slots": 1},
+    (4, 16, 4): PLAIN, (16, 4, 4): PLAIN, (8, 8, 4): TIGHT, (4, 8, 4): ONE_PORT,
 }  # fmt: skip
 """Of random graphs."""
 SEEDS_PER_ARRAY = 5
@@ -86,11 +86,11 @@ def test_network_in_static_mode_takes_the_same_cycles() -> None:
     assert np.array_equal(static.memory, tokens.memory)
 
 
-@pytest.mark.parametrize(("idx", "sizes"), enumerate(ARRAYS))
+@pytest.mark.parametrize(("idx", "sizes"), list(enumerate(ARRAYS)))
 def test_random_graphs(idx: int, sizes: tuple[int, int, int]) -> None:
     arch = arch_of(*sizes, ARRAYS[sizes])
-    jobs: list[Job] = []
     for seed in range(idx * SEEDS_PER_ARRAY, (idx + 1) * SEEDS_PER_ARRAY):
         network = compiled_for(random_quantised_graph(seed), arch, random_options(Random(seed), arch))
-        jobs += [job_of(image, seed) for image in network.images.values()]
-    assert_same(network.images.popitem()[1].array, jobs)
+        for image in network.images.values():
+            # Each in a simulator of its own: bytes between pixels may be what the scratchpad held before.
+            assert_same(image.array, [job_of(image, seed)])
