@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import InfeasibleError, ceil_div
+from ...archdsl import ceil_div
 from ..ir.tile import Linear
 from .convolution import (
     Convolution,
@@ -20,8 +20,9 @@ from .convolution import (
     taps_of_convolution,
 )
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .limits import no_room
 from .loops import equal_parts, loop
-from .target import Target, no_room
+from .target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +56,10 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             )
             for axis in (0, 1)
         )
-        copies = 1 if conv.output_height * conv.output_width == 1 else 2
+        copies = 2 if conv.output_height * conv.output_width > 1 else 1
         inputs = copies * staged_bytes(target, conv.input, rows, columns)
-        raise InfeasibleError(no_room(target, inputs, _least_weight_bytes(target, conv)))
+        terms = (("inputs of one output", inputs), ("weights", _least_weight_bytes(target, conv)))
+        raise no_room(target.array, terms, target.staging_bytes)
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 
@@ -78,7 +80,7 @@ def _least_weight_bytes(target: Target, conv: Convolution) -> int:
     """The least room for weights: all of a tile of output channels, or two loads."""
     taps = taps_of_convolution(target, conv)
     block_bytes = block_bytes_of(target, conv, conv.height * taps.num_runs * taps.run_bytes)
-    return min(block_bytes, 2 * target.array.rows * row_bytes_of(target, conv))
+    return min(block_bytes, 2 * section_unit(target, conv) * row_bytes_of(target, conv))
 
 
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
@@ -97,7 +99,7 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
     block_bytes = block_bytes_of(target, conv, num_rows)
     least_bytes = _least_weight_bytes(target, conv)
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
-    num_outputs = ceil_div(conv.outputs, array.cols)
+    num_outputs = ceil_div(conv.outputs, target.columns)
     num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
     compute = num_tiles * num_outputs * num_taps * max(num_y * num_x, array.rows + 1)
     beat = array.cycles_per_beat / array.bus_bytes
@@ -127,7 +129,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
     block_bytes = block_bytes_of(target, conv, num_rows)
-    num_outputs = ceil_div(conv.outputs, target.array.cols)
+    num_outputs = ceil_div(conv.outputs, target.columns)
     panel = tiling.panel or num_outputs
     copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
     room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
@@ -152,7 +154,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
                 place, staged = target.staged(conv.weights, at * block_bytes + begin * row_bytes, size * row_bytes)
                 ops += staged + section_ops(target, conv, taps, outputs, place.result, begin, size, Linear())
         return ops + target.stores(
-            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.array.cols, y_count=y_count,
+            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.columns, y_count=y_count,
             x_count=x_count, columns=columns,
         )  # fmt: skip
 
@@ -162,7 +164,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
         if tiling.panel:
             kept, staged = target.staged(conv.weights, Linear(first * block_bytes), num * block_bytes)
             found += staged
-        rest = conv.outputs % target.array.cols if first + num == num_outputs else 0
+        rest = conv.outputs % target.columns if first + num == num_outputs else 0
         for y in range(0, conv.output_height, tiling.num_y):
             for x in range(0, conv.output_width, tiling.num_x):
                 y_count, x_count = min(tiling.num_y, conv.output_height - y), min(tiling.num_x, conv.output_width - x)
@@ -173,7 +175,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
                 found += loop(
                     num - bool(rest),
                     lambda idx, tile=tile, inputs=inputs, place=place, first=first: channels(
-                        idx + first, target.array.cols, tile, inputs, place, first
+                        idx + first, target.columns, tile, inputs, place, first
                     ),
                 )
                 if rest:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import MemRefType, StringAttr, i8, i32
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import Infeasible, PeArray, ceil_div
+from ...archdsl import PeArray, ceil_div
 from ..ir.store import DataStore
 from ..ir.tile import (
     ACCUMULATORS,
@@ -27,7 +27,7 @@ from ..ir.tile import (
     bytes_memref,
     indexed,
 )
-from .activations import Activation, Buffers, aligned
+from .activations import Activation, Buffers, aligned, tile_columns
 from .loops import split
 
 Ints = npt.NDArray[np.int64]
@@ -85,6 +85,11 @@ class Target:
         """Vectors of sums of a tile: what is left holds those that are being stored."""
         return max(1, self.array.accumulator_vectors // 2)
 
+    @property
+    def columns(self) -> int:
+        """Output channels of a tile."""
+        return tile_columns(self.array)
+
     def constant(self, name: str, content: npt.NDArray[np.uint8], role: str, *, is_shared: bool = True) -> SSAValue:
         """The buffer of some bytes, whole beats; the same bytes stand in memory once, unless they may not be shared."""
         padded = np.zeros(aligned(max(1, content.size), self.array.bus_bytes), dtype=np.uint8)
@@ -97,14 +102,14 @@ class Target:
 
     def channel_parameters(self, name: str, bias: Ints, multiplier: Ints, shift: Ints) -> SSAValue:
         """The buffer of channel parameters: one slot per tile of channels."""
-        cols, slot = self.array.cols, self.slot_bytes
-        num = ceil_div(len(bias), cols)
+        cols, columns, slot = self.array.cols, self.columns, self.slot_bytes
+        num = ceil_div(len(bias), columns)
         content = np.zeros((num, slot), dtype=np.uint8)
         at = 0
         for values, kind, width in ((bias, "<i4", 4), (multiplier, "<i4", 4), (shift, "u1", 1)):
-            padded = np.zeros(num * cols, dtype=kind)
+            padded = np.zeros(num * columns, dtype=kind)
             padded[: len(values)] = values
-            content[:, at : at + cols * width] = padded.view(np.uint8).reshape(num, cols * width)
+            content[:, at : at + columns * width] = padded.view(np.uint8).reshape(num, columns * width)
             at += cols * width
         return self.constant(f"{name}.parameters", content.reshape(-1), "parameter")
 
@@ -184,22 +189,3 @@ class Target:
             buffer = self.buffers.of(target)
             found.append(StoreOp.build(**indexed([[sums], [parameters], tables, [buffer]], maps, sizes)))
         return found
-
-
-def no_room(target: Target, input_bytes: int, weight_bytes: int) -> Infeasible:
-    """Not even one output fits the staging part of the scratchpad.
-
-    Args:
-        target: The array.
-        input_bytes, weight_bytes: What one output needs of inputs and of weights at once.
-    """
-    demand = input_bytes + weight_bytes
-    size = target.array.scratchpad_bytes + demand - target.staging_bytes
-    return Infeasible(
-        resource="scratchpad for what is staged",
-        demand=demand,
-        limit=target.staging_bytes,
-        unit="bytes",
-        terms=(("inputs of one output", input_bytes), ("weights", weight_bytes)),
-        levers=(f"a scratchpad of {size:,} bytes or the next size above",),
-    )
