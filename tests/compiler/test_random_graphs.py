@@ -77,3 +77,8 @@ def test_ties_are_rounded_as_the_architecture_says() -> None:
 @pytest.mark.parametrize("seed", [153, 238, 725])
 def test_inputs_that_are_returned_in_other_shapes(seed: int) -> None:
     check(seed, arch_of(8, 8, 8), CompileOptions(fallback=True))
+
+
+@pytest.mark.parametrize("seed", [25, 60])
+def test_padding_of_unsigned_elements_runs_on_the_array(seed: int) -> None:
+    check(seed, arch_of(8, 8, 8), CompileOptions())
