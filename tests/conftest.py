@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 ROOT: Final = Path(__file__).parent.parent
-SHARED_DATA: Final = Path("/work/shared/data")
+SHARED_DATA: Final = ROOT.parent / "shared" / "data"
 IS_CI: Final = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 MAY_BE_ABSENT: Final = ("reference data is absent", "no Chromium", "needs a GPU", "no mlir-opt")

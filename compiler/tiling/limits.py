@@ -22,6 +22,7 @@ def no_room(array: PeArray, terms: Sequence[tuple[str, int]], free_bytes: int) -
         terms: What it is, and bytes of each.
         free_bytes: Bytes that are free for it.
     """
+    terms = tuple(term for term in terms if term[1])
     demand = sum(num for _, num in terms)
     fits = array.scratchpad_bytes
     while fits - (array.scratchpad_bytes - free_bytes) < demand:
@@ -33,7 +34,7 @@ def no_room(array: PeArray, terms: Sequence[tuple[str, int]], free_bytes: int) -
     return InfeasibleError(
         Infeasible(
             resource="scratchpad capacity", demand=demand, limit=free_bytes, unit="bytes",
-            terms=tuple(terms) if len(terms) > 1 else (), levers=(lever,),
+            terms=terms if len(terms) > 1 else (), levers=(lever,),
         )
     )  # fmt: skip
 

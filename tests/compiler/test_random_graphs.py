@@ -74,6 +74,11 @@ def test_ties_are_rounded_as_the_architecture_says() -> None:
         check(99, arch_of(12, 12, 4, {"control.rounding": rounding}), CompileOptions(fallback=True))
 
 
-@pytest.mark.parametrize("seed", [153, 238])
-def test_inputs_and_outputs_with_the_same_bytes(seed: int) -> None:
+@pytest.mark.parametrize("seed", [153, 238, 725])
+def test_inputs_that_are_returned_in_other_shapes(seed: int) -> None:
     check(seed, arch_of(8, 8, 8), CompileOptions(fallback=True))
+
+
+@pytest.mark.parametrize("seed", [25, 60])
+def test_padding_of_unsigned_elements_runs_on_the_array(seed: int) -> None:
+    check(seed, arch_of(8, 8, 8), CompileOptions())
