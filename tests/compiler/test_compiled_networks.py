@@ -51,6 +51,13 @@ OTHER_ARRAYS: Mapping[str, SpatialArch] = {
     "32x8": arch_of(32, 8, 8, {"parameters.scratchpad": "128 KiB"}),
     "4x4": arch_of(4, 4, 4, {"parameters.scratchpad": "32 KiB", "parameters.accumulator_vectors": 256}),
 }
+FAST = (
+    ("resnet8", "tpe_32x32"),
+    ("dscnn", "32x8"),
+    ("dscnn", "4x4"),
+    ("autoencoder", "tpe_32x32"),
+    ("autoencoder", "32x8"),
+)
 NUM_INPUTS = 20
 MOST_FAR = {"resnet8": (0.001, 0.01), "resnet8_int8": (0.08, 0.02), "dscnn_kws_int8": (0.001, 0.015)}
 """Share of logits and of outputs behind Softmax that may be more than one step apart; a thousandth for all others.
@@ -85,8 +92,14 @@ def test_simulator_equals_the_integer_interpreter_for_tiny_networks(name: str, a
     assert_equal(run_functional(compiled_file(path, arch), inputs), interpret(module, store, inputs))
 
 
-@pytest.mark.parametrize("arch", [PRESETS[0], *(pytest.param(arch, marks=pytest.mark.slow) for arch in PRESETS[1:])])
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("resnet8", "tpe_8x8"),
+        ("mobilenet", "tpe_16x16"),
+        *(pytest.param(name, arch, marks=pytest.mark.slow) for name in ("dscnn", "autoencoder") for arch in PRESETS),
+    ],
+)
 def test_every_layer_can_be_stored(name: str, arch: str) -> None:
     module, _, store = lowered(generated(name), arch_named(arch))
     network = compiled(name, arch, CompileOptions(keeps_layers=True))
@@ -173,9 +186,13 @@ def test_recurrence_is_close_to_replay_on_presets(name: str, arch: str) -> None:
     assert abs(found - cycles) <= CLOSED_FORM_ERROR * cycles, f"{found:,.0f} for {cycles:,} cycles"
 
 
-@pytest.mark.parametrize("arch", OTHER_ARRAYS)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet" else name for name in GENERATORS]
+    ("name", "arch"),
+    [
+        (name, arch) if (name, arch) in FAST else pytest.param(name, arch, marks=pytest.mark.slow)
+        for name in GENERATORS
+        for arch in OTHER_ARRAYS
+    ],
 )
 def test_recurrence_is_close_to_replay(name: str, arch: str) -> None:
     image = only_image(compiled_for(generated(name, is_full=True), OTHER_ARRAYS[arch]))
