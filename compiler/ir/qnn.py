@@ -134,7 +134,9 @@ def window_of(op: Conv2dOp | DepthwiseConv2dOp | Pool2dOp) -> Window:
     )
 
 
-RequantisingOp: TypeAlias = "Conv2dOp | DepthwiseConv2dOp | MatMulOp | Pool2dOp | AddOp | MultiplyOp | RescaleOp"
+RequantisingOp: TypeAlias = (
+    "Conv2dOp | DepthwiseConv2dOp | MatMulOp | Pool2dOp | AddOp | MultiplyOp | RescaleOp | SoftmaxOp | LayerNormOp"
+)
 
 
 def requantisation_of(op: RequantisingOp) -> Requantisation:
@@ -161,6 +163,13 @@ def _verify_window(op: Conv2dOp | DepthwiseConv2dOp | Pool2dOp, kernel: Sequence
     expected = window_of(op).outputs(found[1:3], kernel)
     _require(op, result[1:3] == expected, f"the result is {list(result[1:3])}; the window gives {list(expected)}")
     _require(op, result[0] == found[0], f"the result has {result[0]} images for {found[0]}")
+
+
+def _verify_rows(op: SoftmaxOp | LayerNormOp) -> None:
+    tables = shape_of(op.tables)
+    _require(op, tables == (5, 256), f"tables are {list(tables)}; they must be [5, 256]")
+    _require(op, shape_of(op.input) == shape_of(op.result), "input and result must have the same shape")
+    _verify_requantisation(op)
 
 
 def _verify_same_shape(op: AddOp | MultiplyOp) -> None:
@@ -556,6 +565,86 @@ class LookupOp(IRDLOperation):
 
 
 @irdl_op_definition
+class SoftmaxOp(IRDLOperation):
+    """Softmax over the last axis: the stages of `rows.softmax`, of which the last sums are requantised.
+
+    Attributes:
+        input, result: [..., C].
+        tables: [5, 256] int8: exponents' upper and lower bytes, the coarse and fine factor of the reciprocal, its correction.
+    """
+
+    name = "qnn.softmax"
+    input = operand_def(Tensor)
+    tables = operand_def(Tensor)
+    bias = operand_def(Tensor)
+    multiplier = operand_def(Tensor)
+    shift = operand_def(Tensor)
+    scale = attr_def(Float)
+    zero_point = attr_def(Integer)
+    low = attr_def(Integer)
+    high = attr_def(Integer)
+    nodes = attr_def(ArrayAttr[StringAttr])
+    result = result_def(Tensor)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, input_: SSAValue, tables: SSAValue, requantisation: Requantisation, *, nodes: Iterable[str] = ()
+    ) -> None:
+        super().__init__(
+            operands=[input_, tables, *requantisation.operands],
+            attributes={**requantisation.attributes, "nodes": names_attr(nodes)},
+            result_types=[tensor_type(shape_of(input_), "int8")],
+        )
+
+    def verify_(self) -> None:
+        _verify_rows(self)
+
+
+@irdl_op_definition
+class LayerNormOp(IRDLOperation):
+    """Normalisation over the last axis: the stages of `rows.layer_norm`, of which the last sums are requantised.
+
+    Gain and bias of the network are in multiplier and bias.
+
+    Attributes:
+        input, result: [..., C].
+        tables: [5, 256] int8: factors by which rows grow, the coarse factor of the root and its square, the fine factor, its
+            correction.
+        epsilon: What is added to the variance, in squares of input steps.
+    """
+
+    name = "qnn.layer_norm"
+    input = operand_def(Tensor)
+    tables = operand_def(Tensor)
+    bias = operand_def(Tensor)
+    multiplier = operand_def(Tensor)
+    shift = operand_def(Tensor)
+    epsilon = attr_def(Float)
+    scale = attr_def(Float)
+    zero_point = attr_def(Integer)
+    low = attr_def(Integer)
+    high = attr_def(Integer)
+    nodes = attr_def(ArrayAttr[StringAttr])
+    result = result_def(Tensor)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, input_: SSAValue, tables: SSAValue, epsilon: float, requantisation: Requantisation,
+        *, nodes: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(
+            operands=[input_, tables, *requantisation.operands],
+            attributes={**requantisation.attributes, "epsilon": float_attr(epsilon), "nodes": names_attr(nodes)},
+            result_types=[tensor_type(shape_of(input_), "int8")],
+        )
+
+    def verify_(self) -> None:
+        _verify_rows(self)
+        epsilon = float(self.epsilon.value.data)
+        _require(self, math.isfinite(epsilon) and epsilon >= 0, f"epsilon is {epsilon}; it must be 0 or more")
+
+
+@irdl_op_definition
 class ReshapeOp(IRDLOperation):
     """The same elements in the same order under another shape."""
 
@@ -699,8 +788,8 @@ class PadOp(IRDLOperation):
 Qnn = Dialect(
     "qnn",
     [
-        Conv2dOp, DepthwiseConv2dOp, MatMulOp, Pool2dOp, AddOp, MultiplyOp, RescaleOp, LookupOp, ReshapeOp, TransposeOp,
-        ConcatOp, SliceOp, PadOp,
+        Conv2dOp, DepthwiseConv2dOp, MatMulOp, Pool2dOp, AddOp, MultiplyOp, RescaleOp, LookupOp, SoftmaxOp, LayerNormOp,
+        ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp,
     ],
     [],
 )  # fmt: skip
