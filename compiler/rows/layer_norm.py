@@ -37,9 +37,9 @@ from .steps import (
     correction_table,
     over_channels,
     over_rows,
+    put_bytes,
     put_correction,
     put_index,
-    put_pair,
     put_scaled,
 )
 
@@ -91,7 +91,7 @@ def _root(channels: int, epsilon: float) -> _Root:
     return _Root(greatest=greatest, coarse=coarse, fine=fine, base=base, shift=shift)
 
 
-_FACTORS = Factors.of(_MOST_COARSE * MAX_BYTE)
+_FACTORS = Factors.of(_MOST_COARSE * MAX_BYTE, num_highs=2)
 
 
 def layer_norm_tables(channels: int, epsilon: float) -> npt.NDArray[np.int8]:
@@ -119,6 +119,7 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
     # The mean's fraction is a byte of 1 / 256; its square times C has bytes of its own.
     square_bits = math.floor(math.log2(4 * MAX_BYTE**2 / channels))
     fraction = math.sqrt(2.0**square_bits / channels)
+    highs = _FACTORS.highs("root")
     padding, padding_shift = _scalar(channels * epsilon)
     return (
         over_rows(Term(source=INPUT, operation="maximum"), Put(name="maximum")),
@@ -129,7 +130,7 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
             Put(name="growth", zero_point=-128, table=GROWTH),
         ),
         over_rows(Term(source="maximum"), Term(source="minimum"), Put(name="centre", shift=1)),
-        over_rows(Term(source="centre", by="growth"), *put_pair("offset", 7)),
+        over_rows(Term(source="centre", by="growth"), *put_bytes(("offset.high",), "offset.low", 7)),
         over_rows(Term(source="growth", by="growth"), Put(name="growth.square", is_word=True)),
         over_channels(
             Term(source=INPUT, by="growth"),
@@ -170,15 +171,15 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
         ),
         *_FACTORS.stages("coarse", "fine", "correction", "root"),
         over_rows(
-            Term(source="mean.negative", by="root.high"),
+            *(Term(source="mean.negative", by=high) for high in highs),
             Term(source="mean.negative", by="root.low", shift=8),
-            Term(source="fraction.negative", by="root.high", shift=8),
-            *put_pair("shift", 7),
+            *(Term(source="fraction.negative", by=high, shift=8) for high in highs),
+            *put_bytes(("shift.high",), "shift.low"),
         ),
         over_channels(
-            Term(source="row", by="root.high"),
+            *(Term(source="row", by=high) for high in highs),
             Term(source="row", by="root.low", shift=8),
-            Term(source="shift.high", scalar=128),
+            Term(source="shift.high", scalar=256),
             Term(source="shift.low"),
             Put(name=OUTPUT),
         ),

@@ -114,9 +114,9 @@ def softmax_stages(channels: int) -> Stages:
         ),
         *_factors(channels).stages("coarse", "fine", "correction", "reciprocal"),
         over_channels(
-            Term(source="exp.high", by="reciprocal.high"),
+            Term(source="exp.high", by="reciprocal.high0"),
             Term(source="exp.high", by="reciprocal.low", shift=8),
-            Term(source="exp.low", by="reciprocal.high", shift=8),
+            Term(source="exp.low", by="reciprocal.high0", shift=8),
             Put(name=OUTPUT),
         ),
     )

@@ -12,6 +12,7 @@ of three lookups: a coarse factor, a fine factor for what the first one leaves, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -106,14 +107,12 @@ def put_scaled(
     return Put(name=name, bias=bias, multiplier=signed, shift=shift, zero_point=zero_point, table=table)
 
 
-def put_pair(name: str, shift: int = 8) -> tuple[Put, Term, Put]:
-    """Puts sums as two bytes, 2^shift * `name.high` + `name.low`."""
-    high = f"{name}.high"
-    return (
-        Put(name=high, shift=shift),
-        Term(source=high, scalar=-(1 << shift)),
-        Put(name=f"{name}.low"),
-    )  # fmt: skip
+def put_bytes(highs: Sequence[str], low: str, shift: int = 8) -> tuple[Put | Term, ...]:
+    """Puts sums as bytes, 2^shift * (the sum of the upper ones) + the lower one."""
+    made: list[Put | Term] = []
+    for high in highs:
+        made += [Put(name=high, shift=shift), Term(source=high, scalar=-(1 << shift))]
+    return (*made, Put(name=low))
 
 
 def put_index(name: str, greatest: float, table: int) -> Put:
@@ -139,45 +138,44 @@ def as_table(values: Reals) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """How a coarse and a fine factor of a row become one factor of 15 bits.
+    """How a coarse and a fine factor of a row become one factor, 256 * (a sum of upper bytes) + a lower byte.
+
+    Only rows with a large factor need more than one upper byte; it makes steps finer for all others.
 
     Attributes:
         low_bits: Bits of the lower byte of their product.
         gain_bits: The factor is 2^gain_bits times their product, corrected.
+        num_highs: Number of upper bytes.
     """
 
     low_bits: int
     gain_bits: int
+    num_highs: int
 
     @staticmethod
-    def of(greatest: float) -> Factors:
+    def of(greatest: float, num_highs: int = 1) -> Factors:
         """For products up to a greatest."""
         return Factors(
             low_bits=max(0, math.ceil(math.log2(greatest / MAX_BYTE))),
-            gain_bits=max(0, math.floor(math.log2(MAX_PAIR / greatest))),
+            gain_bits=max(0, math.floor(math.log2(num_highs * MAX_PAIR / greatest))),
+            num_highs=num_highs,
         )
 
+    def highs(self, name: str) -> tuple[str, ...]:
+        """Names of the upper bytes of a factor."""
+        return tuple(f"{name}.high{idx}" for idx in range(self.num_highs))
+
     def stages(self, coarse: str, fine: str, correction: str, name: str) -> Stages:
-        """Puts `name.high` and `name.low`."""
+        """Puts the bytes of a factor: those of `highs`, and `name.low`."""
         low, gain = self.low_bits, self.gain_bits
-        product = f"{name}.product"
-        if not low:
-            parts: tuple[Term, ...] = (
-                Term(source=product, scalar=1 << gain),
-                Term(source=product, by=correction, shift=FINE_SHIFT - gain),
-            )
-            return (
-                over_rows(Term(source=coarse, by=fine), Put(name=product)),
-                over_rows(*parts, *put_pair(name)),
-            )
-        high, rest = f"{product}.high", f"{product}.low"
+        high, rest = f"{name}.product.high", f"{name}.product.low"
+        corrected = [
+            Term(source=high, scalar=1 << (low + gain)),
+            Term(source=high, by=correction, shift=FINE_SHIFT - low - gain),
+            Term(source=rest, scalar=1 << gain),
+            Term(source=rest, by=correction, shift=FINE_SHIFT - gain),
+        ]
         return (
-            over_rows(Term(source=coarse, by=fine), *put_pair(product, low)),
-            over_rows(
-                Term(source=high, scalar=1 << (low + gain)),
-                Term(source=rest, scalar=1 << gain),
-                Term(source=high, by=correction, shift=FINE_SHIFT - low - gain),
-                Term(source=rest, by=correction, shift=FINE_SHIFT - gain),
-                *put_pair(name),
-            ),
+            over_rows(Term(source=coarse, by=fine), *put_bytes((high,), rest, low)),
+            over_rows(*corrected, *put_bytes(self.highs(name), f"{name}.low")),
         )
