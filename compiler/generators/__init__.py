@@ -8,6 +8,7 @@ from .networks import (
     quantised_resnet50,
 )
 from .random_graphs import random_quantised_graph
+from .transformer import quantised_transformer
 
 __all__ = [
     "quantised_autoencoder",
@@ -15,5 +16,6 @@ __all__ = [
     "quantised_mobilenet",
     "quantised_resnet8",
     "quantised_resnet50",
+    "quantised_transformer",
     "random_quantised_graph",
 ]
