@@ -28,18 +28,18 @@ from .steps import (
     LEVELS,
     MAX_BYTE,
     OUTPUT,
-    Factors,
+    SAMPLES,
+    Correction,
     Put,
     Reals,
     Stages,
     Term,
     as_table,
-    correction_table,
     over_channels,
     over_rows,
     put_bytes,
-    put_correction,
     put_index,
+    put_parts,
     put_scaled,
 )
 
@@ -65,6 +65,7 @@ class _Root:
         fine: By index of C * variance * coarse^2.
         base: coarse * fine is near to `base` * sqrt(greatest / (C * variance)).
         shift: By which products with the fine factor are divided, each.
+        correction: Of what they are not.
     """
 
     greatest: float
@@ -72,6 +73,7 @@ class _Root:
     fine: Reals
     base: int
     shift: int
+    correction: Correction
 
     @property
     def target(self) -> int:
@@ -88,10 +90,15 @@ def _root(channels: int, epsilon: float) -> _Root:
     base = max(1, int(MAX_BYTE * np.sqrt(np.min(lower * coarse**2) / LEVELS)))
     fine = np.clip(np.rint(base * np.sqrt(LEVELS / np.maximum(index, 1))), 1, MAX_BYTE)
     shift = max(0, math.ceil((math.log2(greatest * MAX_BYTE**2) - _SQUARE_BITS) / 2))
-    return _Root(greatest=greatest, coarse=coarse, fine=fine, base=base, shift=shift)
+    squares = np.linspace(np.min(lower * coarse**2), LEVELS, SAMPLES)
+    reached = squares * fine[np.rint(squares).astype(np.int64)] ** 2 / (base**2 * LEVELS)
+    return _Root(greatest=greatest, coarse=coarse, fine=fine, base=base, shift=shift, correction=Correction.of(reached, -0.5))
 
 
-_FACTORS = Factors.of(_MOST_COARSE * MAX_BYTE, num_highs=2)
+_PRODUCT_BITS = 4
+"""Of the lower byte of the product of coarse and fine factor, which is up to 11 * 127."""
+_GAIN_BITS = 10
+"""The root has steps so much finer than the product, and 21 bits."""
 
 
 def layer_norm_tables(channels: int, epsilon: float) -> npt.NDArray[np.int8]:
@@ -105,7 +112,7 @@ def layer_norm_tables(channels: int, epsilon: float) -> npt.NDArray[np.int8]:
     growth = np.clip(np.floor(MAX_BYTE / half_range), 1, MAX_BYTE)
     root = _root(channels, epsilon)
     tables = [as_table(values) for values in (growth, root.coarse, root.coarse**2, root.fine)]
-    return np.stack([*tables, correction_table(-0.5)])
+    return np.stack([*tables, root.correction.table])
 
 
 def layer_norm_stages(channels: int, epsilon: float) -> Stages:
@@ -119,7 +126,6 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
     # The mean's fraction is a byte of 1 / 256; its square times C has bytes of its own.
     square_bits = math.floor(math.log2(4 * MAX_BYTE**2 / channels))
     fraction = math.sqrt(2.0**square_bits / channels)
-    highs = _FACTORS.highs("root")
     padding, padding_shift = _scalar(channels * epsilon)
     return (
         over_rows(Term(source=INPUT, operation="maximum"), Put(name="maximum")),
@@ -130,7 +136,7 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
             Put(name="growth", zero_point=-128, table=GROWTH),
         ),
         over_rows(Term(source="maximum"), Term(source="minimum"), Put(name="centre", shift=1)),
-        over_rows(Term(source="centre", by="growth"), *put_bytes(("offset.high",), "offset.low", 7)),
+        over_rows(Term(source="centre", by="growth"), *put_bytes("offset.high", "offset.low", 7)),
         over_rows(Term(source="growth", by="growth"), Put(name="growth.square", is_word=True)),
         over_channels(
             Term(source=INPUT, by="growth"),
@@ -167,21 +173,58 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
         over_rows(Term(source="near", by="fine", shift=root.shift), Put(name="nearer", is_word=True)),
         over_rows(
             Term(source="nearer", by="fine", shift=root.shift),
-            put_correction("correction", root.target, CORRECTION),
+            root.correction.put("correction", root.target, CORRECTION),
         ),
-        *_FACTORS.stages("coarse", "fine", "correction", "root"),
-        over_rows(
-            *(Term(source="mean.negative", by=high) for high in highs),
-            Term(source="mean.negative", by="root.low", shift=8),
-            *(Term(source="fraction.negative", by=high, shift=8) for high in highs),
-            *put_bytes(("shift.high",), "shift.low"),
+        *_root_stages(root.correction.shift),
+        # Their product's upper part, and what is left of it, as bytes that a factor of 16 bits puts in their places.
+        over_channels(
+            Term(source="row", by="root.high"),
+            Term(source="shift.high", scalar=128),
+            Term(source="shift.low"),
+            *put_parts("upper", "lower"),
         ),
         over_channels(
-            *(Term(source="row", by=high) for high in highs),
-            Term(source="row", by="root.low", shift=8),
-            Term(source="shift.high", scalar=256),
-            Term(source="shift.low"),
+            Term(source="upper", scalar=-(1 << 15)),
+            Term(source="lower", scalar=128),
+            Term(source="row", by="root.middle"),
+            Term(source="row", by="root.low", shift=7),
+            Term(source="rest.high", scalar=256),
+            Term(source="rest.low"),
             Put(name=OUTPUT),
+        ),
+    )
+
+
+def _root_stages(shift: int) -> Stages:
+    """Puts the bytes of the root, 2^14 * high + 2^7 * middle + low, and of what it makes of the mean.
+
+    Args:
+        shift: Bits behind the point of the correction.
+    """
+    high, low = "product.high", "product.low"
+    return (
+        over_rows(Term(source="coarse", by="fine"), *put_bytes(high, low, _PRODUCT_BITS)),
+        over_rows(
+            Term(source=high, by="correction"),
+            Term(source=low, by="correction", shift=_PRODUCT_BITS),
+            *put_bytes("corrected.high", "corrected.low"),
+        ),
+        over_rows(
+            Term(source=high, scalar=1 << (_PRODUCT_BITS + _GAIN_BITS)),
+            Term(source=low, scalar=1 << _GAIN_BITS),
+            Term(source="corrected.high", scalar=256 << (_PRODUCT_BITS + _GAIN_BITS - shift)),
+            Term(source="corrected.low", scalar=1 << (_PRODUCT_BITS + _GAIN_BITS - shift)),
+            Put(name="root.high", shift=14),
+            Term(source="root.high", scalar=-(1 << 14)),
+            *put_bytes("root.middle", "root.low", 7),
+        ),
+        over_rows(Term(source="mean.negative", by="root.high"), *put_bytes("shift.high", "shift.low", 7)),
+        over_rows(
+            Term(source="mean.negative", by="root.middle"),
+            Term(source="mean.negative", by="root.low", shift=7),
+            Term(source="fraction.negative", by="root.high", shift=1),
+            Term(source="fraction.negative", by="root.middle", shift=8),
+            *put_bytes("rest.high", "rest.low"),
         ),
     )
 
@@ -189,8 +232,8 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
 def layer_norm_unit(channels: int, epsilon: float) -> float:
     """What one step of the last sums stands for, before gain and bias."""
     root = _root(channels, epsilon)
-    product = root.base * math.sqrt(root.greatest / channels) * 2.0**_FACTORS.gain_bits  # of deviation and root
-    return 256 / product
+    product = root.base * math.sqrt(root.greatest / channels) * 2.0**_GAIN_BITS  # of deviation and root
+    return 128 / product
 
 
 def _scalar(number: float) -> tuple[int, int]:

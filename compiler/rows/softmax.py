@@ -23,6 +23,8 @@ from .steps import (
     MAX_BYTE,
     MAX_PAIR,
     OUTPUT,
+    SAMPLES,
+    Correction,
     Factors,
     Put,
     Reals,
@@ -31,9 +33,8 @@ from .steps import (
     as_table,
     over_channels,
     over_rows,
-    correction_table,
-    put_correction,
     put_index,
+    put_parts,
 )
 
 EXP_HIGH, EXP_LOW, COARSE, FINE, CORRECTION = range(5)
@@ -51,11 +52,13 @@ class _Reciprocal:
         coarse: By index of the sum.
         fine: By index of sum * coarse.
         base: sum * coarse * fine is near to `base` times the greatest sum.
+        correction: Of what it is not.
     """
 
     coarse: Reals
     fine: Reals
     base: int
+    correction: Correction
 
 
 def _reciprocal(channels: int) -> _Reciprocal:
@@ -65,7 +68,9 @@ def _reciprocal(channels: int) -> _Reciprocal:
     coarse = np.clip(np.floor(LEVELS / upper), 1, MAX_BYTE)
     base = max(1, int(MAX_BYTE * np.min(lower * coarse) / LEVELS))
     fine = np.clip(np.rint(base * LEVELS / np.maximum(index, 1)), 1, MAX_BYTE)
-    return _Reciprocal(coarse=coarse, fine=fine, base=base)
+    sums = np.linspace(np.min(lower * coarse), LEVELS, SAMPLES)
+    reached = sums * fine[np.rint(sums).astype(np.int64)] / (base * LEVELS)
+    return _Reciprocal(coarse=coarse, fine=fine, base=base, correction=Correction.of(reached, -1))
 
 
 def _factors(channels: int) -> Factors:
@@ -83,12 +88,12 @@ def softmax_tables(scale: float, channels: int) -> npt.NDArray[np.int8]:
     high = np.minimum(np.rint(exps / 256), MAX_BYTE)
     reciprocal = _reciprocal(channels)
     tables = [as_table(values) for values in (high, exps - 256 * high, reciprocal.coarse, reciprocal.fine)]
-    return np.stack([*tables, correction_table(-1)])
+    return np.stack([*tables, reciprocal.correction.table])
 
 
 def softmax_stages(channels: int) -> Stages:
     """What a row goes through."""
-    greatest = float(channels * MAX_PAIR)
+    greatest, correction = float(channels * MAX_PAIR), _reciprocal(channels).correction
     return (
         over_rows(Term(source=INPUT, operation="maximum"), Put(name="maximum")),
         over_channels(
@@ -110,13 +115,16 @@ def softmax_stages(channels: int) -> Stages:
         ),
         over_rows(
             Term(source="near", by="fine", shift=_FINE_BITS),
-            put_correction("correction", _target(channels), CORRECTION),
+            correction.put("correction", _target(channels), CORRECTION),
         ),
-        *_factors(channels).stages("coarse", "fine", "correction", "reciprocal"),
+        *_factors(channels).stages("coarse", "fine", "correction", correction.shift, "reciprocal"),
+        over_channels(Term(source="exp.high", by="reciprocal.high"), *put_parts("upper", "lower")),
         over_channels(
-            Term(source="exp.high", by="reciprocal.high0"),
-            Term(source="exp.high", by="reciprocal.low", shift=8),
-            Term(source="exp.low", by="reciprocal.high0", shift=8),
+            Term(source="upper", scalar=-(1 << 15)),
+            Term(source="lower", scalar=128),
+            Term(source="exp.high", by="reciprocal.low", shift=1),
+            Term(source="exp.low", by="reciprocal.high", shift=1),
+            Term(source="exp.low", by="reciprocal.low", shift=9),
             Put(name=OUTPUT),
         ),
     )
@@ -129,4 +137,4 @@ def _target(channels: int) -> int:
 def softmax_unit(channels: int) -> float:
     """What one step of the last sums stands for."""
     product = _target(channels) * 2.0 ** (_FINE_BITS + _factors(channels).gain_bits)  # of sum and reciprocal
-    return 65536 / product
+    return 512 / product

@@ -12,7 +12,6 @@ of three lookups: a coarse factor, a fine factor for what the first one leaves, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -29,8 +28,12 @@ LEVELS = 255
 MAX_BYTE = 127
 MAX_PAIR = 256 * MAX_BYTE + MAX_BYTE
 """Of a number in two bytes: 256 * high + low."""
-FINE_SHIFT = 11
-"""A correction is a factor 1 + byte / 2^11."""
+SAMPLES = 1 << 14
+"""Points at which deviations are looked for."""
+LEAST_DEVIATION, MOST_DEVIATION = 1 / 128, 1 / 16
+"""Of what a correction is looked up by: less makes nothing better, and more has too few steps."""
+MOST_SHIFT = 13
+"""Of corrections; finer ones make nothing better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +110,18 @@ def put_scaled(
     return Put(name=name, bias=bias, multiplier=signed, shift=shift, zero_point=zero_point, table=table)
 
 
-def put_bytes(highs: Sequence[str], low: str, shift: int = 8) -> tuple[Put | Term, ...]:
-    """Puts sums as bytes, 2^shift * (the sum of the upper ones) + the lower one."""
-    made: list[Put | Term] = []
-    for high in highs:
-        made += [Put(name=high, shift=shift), Term(source=high, scalar=-(1 << shift))]
-    return (*made, Put(name=low))
+def put_bytes(high: str, low: str, shift: int = 8) -> tuple[Put, Term, Put]:
+    """Puts sums as two bytes, 2^shift * high + low."""
+    return Put(name=high, shift=shift), Term(source=high, scalar=-(1 << shift)), Put(name=low)
+
+
+def put_parts(upper: str, lower: str) -> tuple[Put, Term, Put]:
+    """Puts sums from -32512 to 32511 as two bytes, lower - 256 * upper, exactly.
+
+    Ties must not round down, or the lower byte would be 128: so what is rounded is positive, and a little more than it is.
+    """
+    more = Put(name=upper, bias=256 * MAX_BYTE, multiplier=-(1 << 20) - 1, shift=28, zero_point=MAX_BYTE)
+    return more, Term(source=upper, scalar=256), Put(name=lower)
 
 
 def put_index(name: str, greatest: float, table: int) -> Put:
@@ -120,15 +129,42 @@ def put_index(name: str, greatest: float, table: int) -> Put:
     return put_scaled(name, LEVELS / greatest, zero_point=-128, table=table)
 
 
-def put_correction(name: str, target: int, table: int) -> Put:
-    """Looks up by how far sums are from a target, in steps of 2^-11 of it."""
-    return put_scaled(name, (1 << FINE_SHIFT) / target, bias=-target, table=table)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """A factor 1 + byte / 2^shift that is looked up by how far a number is from a target: the deviation's power.
 
+    Attributes:
+        deviation: The greatest, of the target.
+        exponent: Of the power.
+    """
 
-def correction_table(exponent: float) -> Table:
-    """By the deviation of a number from its target, in steps of 2^-11, the correction of its power."""
-    deviation = np.arange(-128, MAX_BYTE + 1) / (1 << FINE_SHIFT)
-    return as_table(((1 + deviation) ** exponent - 1) * (1 << FINE_SHIFT))
+    deviation: float
+    exponent: float
+
+    @staticmethod
+    def of(reached: Reals, exponent: float) -> Correction:
+        """For numbers, as parts of the target."""
+        deviation = float(np.clip(np.abs(reached - 1).max(), LEAST_DEVIATION, MOST_DEVIATION))
+        return Correction(deviation=deviation, exponent=exponent)
+
+    @property
+    def shift(self) -> int:
+        """Bits behind the point of a correction."""
+        return min(MOST_SHIFT, math.floor(math.log2(MAX_BYTE / (self.deviation * abs(self.exponent)))))
+
+    @property
+    def _index_shift(self) -> int:
+        return math.floor(math.log2(MAX_BYTE / self.deviation))
+
+    @property
+    def table(self) -> Table:
+        """By the deviation."""
+        deviation = np.arange(-128, MAX_BYTE + 1) / (1 << self._index_shift)
+        return as_table(((1 + deviation) ** self.exponent - 1) * (1 << self.shift))
+
+    def put(self, name: str, target: int, table: int) -> Put:
+        """Looks a correction up by sums."""
+        return put_scaled(name, (1 << self._index_shift) / target, bias=-target, table=table)
 
 
 def as_table(values: Reals) -> Table:
@@ -138,44 +174,35 @@ def as_table(values: Reals) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """How a coarse and a fine factor of a row become one factor, 256 * (a sum of upper bytes) + a lower byte.
-
-    Only rows with a large factor need more than one upper byte; it makes steps finer for all others.
+    """How a coarse and a fine factor of a row become one factor of two bytes, 256 * high + low.
 
     Attributes:
         low_bits: Bits of the lower byte of their product.
         gain_bits: The factor is 2^gain_bits times their product, corrected.
-        num_highs: Number of upper bytes.
     """
 
     low_bits: int
     gain_bits: int
-    num_highs: int
 
     @staticmethod
-    def of(greatest: float, num_highs: int = 1) -> Factors:
+    def of(greatest: float) -> Factors:
         """For products up to a greatest."""
         return Factors(
             low_bits=max(0, math.ceil(math.log2(greatest / MAX_BYTE))),
-            gain_bits=max(0, math.floor(math.log2(num_highs * MAX_PAIR / greatest))),
-            num_highs=num_highs,
+            gain_bits=max(0, math.floor(math.log2(MAX_PAIR / greatest))),
         )
 
-    def highs(self, name: str) -> tuple[str, ...]:
-        """Names of the upper bytes of a factor."""
-        return tuple(f"{name}.high{idx}" for idx in range(self.num_highs))
-
-    def stages(self, coarse: str, fine: str, correction: str, name: str) -> Stages:
-        """Puts the bytes of a factor: those of `highs`, and `name.low`."""
+    def stages(self, coarse: str, fine: str, correction: str, shift: int, name: str) -> Stages:
+        """Puts the bytes of a factor, `name.high` and `name.low`; corrections have so many bits behind the point."""
         low, gain = self.low_bits, self.gain_bits
         high, rest = f"{name}.product.high", f"{name}.product.low"
         corrected = [
             Term(source=high, scalar=1 << (low + gain)),
-            Term(source=high, by=correction, shift=FINE_SHIFT - low - gain),
+            Term(source=high, by=correction, shift=shift - low - gain),
             Term(source=rest, scalar=1 << gain),
-            Term(source=rest, by=correction, shift=FINE_SHIFT - gain),
+            Term(source=rest, by=correction, shift=shift - gain),
         ]
         return (
-            over_rows(Term(source=coarse, by=fine), *put_bytes((high,), rest, low)),
-            over_rows(*corrected, *put_bytes(self.highs(name), f"{name}.low")),
+            over_rows(Term(source=coarse, by=fine), *put_bytes(high, rest, low)),
+            over_rows(*corrected, *put_bytes(f"{name}.high", f"{name}.low")),
         )
