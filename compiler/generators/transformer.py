@@ -75,9 +75,13 @@ def _attention(builder: GraphBuilder, tensor: QuantisedTensor, heads: int) -> Qu
         builder.apply("MatMul", [builder.dequantise(query), builder.dequantise(key)], np.matmul)
     )  # fmt: skip
     scale = np.asarray(1 / np.sqrt(width // heads), np.float32)
+
+    def scaled_by(array: Floats) -> Floats:
+        return array * scale
+
     scaled = builder.apply(
-        "Mul", [builder.dequantise(scores)], lambda array: array * scale, [builder.add_constant(scale, "scale")]
-    )
+        "Mul", [builder.dequantise(scores)], scaled_by, [builder.add_constant(scale, "scale")]
+    )  # fmt: skip
     likely = builder.apply("Softmax", [builder.dequantise(builder.quantise(scaled))], softmax, axis=-1)
     weights = builder.quantise(likely, SOFTMAX_SCALE)
     context = builder.quantise(

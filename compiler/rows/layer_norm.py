@@ -92,7 +92,9 @@ def _root(channels: int, epsilon: float) -> _Root:
     shift = max(0, math.ceil((math.log2(greatest * MAX_BYTE**2) - _SQUARE_BITS) / 2))
     squares = np.linspace(np.min(lower * coarse**2), LEVELS, SAMPLES)
     reached = squares * fine[np.rint(squares).astype(np.int64)] ** 2 / (base**2 * LEVELS)
-    return _Root(greatest=greatest, coarse=coarse, fine=fine, base=base, shift=shift, correction=Correction.of(reached, -0.5))
+    return _Root(
+        greatest=greatest, coarse=coarse, fine=fine, base=base, shift=shift, correction=Correction.of(reached, -0.5)
+    )
 
 
 _PRODUCT_BITS = 4

@@ -109,7 +109,9 @@ class _Value:
 
 def _most_tables(stages: Stages) -> int:
     """Tables that one stage needs."""
-    return max(sum(isinstance(action, Put) and action.table is not None for action in stage.actions) for stage in stages)
+    return max(
+        sum(isinstance(action, Put) and action.table is not None for action in stage.actions) for stage in stages
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,7 +156,11 @@ class _Kernel:
         format_ = self.work.input.format
         pixel = format_.pixel_bytes
         # What is staged begins at a beat.
-        unit = 1 if self.work.input.is_local else self.target.array.bus_bytes // math.gcd(pixel, self.target.array.bus_bytes)
+        unit = (
+            1
+            if self.work.input.is_local
+            else self.target.array.bus_bytes // math.gcd(pixel, self.target.array.bus_bytes)
+        )
         pixels = self._most(format_.pixels, 1, pixel, unit)
 
         def one(at: Linear, count: int) -> list[Operation]:
@@ -169,9 +175,7 @@ class _Kernel:
 
         return split(format_.pixels, pixels, one)
 
-    def _source(
-        self, first: Linear, num_bytes: int, step: int
-    ) -> tuple[list[Operation], SSAValue, tuple[Linear, int]]:
+    def _source(self, first: Linear, num_bytes: int, step: int) -> tuple[list[Operation], SSAValue, tuple[Linear, int]]:
         """Rows of the input in the scratchpad: what it takes, where they stand, the first one's number and how many stand there."""
         place = self.work.input
         buffer = self.target.buffers.of(place)
@@ -278,7 +282,9 @@ class _Kernel:
         factor = None if term.by is None else values[term.by]
         if stage.has_channels or not source.has_channels:
             is_combined = source.is_word
-            return [self._walk(term, source, factor, sums, idx, 1 if is_combined else columns, Linear(order), is_combined)]
+            return [
+                self._walk(term, source, factor, sums, idx, 1 if is_combined else columns, Linear(order), is_combined)
+            ]
         return split(
             self.work.input.format.channels, self.target.array.cols,
             lambda tile, num: [

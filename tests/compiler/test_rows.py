@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
 
 from tileloom.archdsl import PassError, check_program, pe_array
 from tileloom.compiler.host import host_ops
 from tileloom.compiler.ir import qnn
+from tileloom.compiler.ir.attributes import float_attr
 from tileloom.compiler.passes.base import PassContext
 from tileloom.compiler.passes.convert_qnn_to_tile import ConvertQnnToTile
 from tileloom.compiler.pipeline import lower_network, run_passes
@@ -21,10 +21,8 @@ from .row_modules import Array, RowOp, arch_of, compiled, interpreted, layer_nor
 
 CHANNELS = (1, 2, 3, 8, 24, 100, 130, 512)
 KINDS = ("even", "normal", "narrow", "peak", "constant")
-REAL_ERROR = 0.5 + 0.35
-"""Of a result, in steps: half a step of the last rounding, and what all others make at worst. Typical are 0.02 steps."""
-LARGE_ERROR = 0.5 + 1.0
-"""The same for rows of 512 elements with one far from all others."""
+REAL_ERROR = 0.5 + 0.1
+"""Of a result, in steps: half a step of the last rounding, and what all others make at worst. Typical are 0.002 steps."""
 
 
 def rows_of(kind: str, shape: tuple[int, ...], seed: int) -> Array:
@@ -60,12 +58,12 @@ def test_softmax_is_within_a_step_of_real_numbers(channels: int, input_scale: fl
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_layer_norm_is_within_a_step_of_real_numbers(channels: int, input_scale: float) -> None:
     rows = np.concatenate([rows_of(kind, (60, channels), 2) for kind in KINDS])
-    close(layer_norm(rows.shape, input_scale), rows, LARGE_ERROR if channels > 130 else REAL_ERROR)
+    close(layer_norm(rows.shape, input_scale), rows, REAL_ERROR)
 
 
-@pytest.mark.parametrize(("op", "share"), [(softmax((300, 128), 0.1), 0.005), (layer_norm((300, 128)), 0.03)], ids=str)
+@pytest.mark.parametrize(("op", "share"), [(softmax((300, 128), 0.1), 0.001), (layer_norm((300, 128)), 0.003)], ids=str)
 def test_nearly_all_results_are_the_nearest_integers(op: RowOp, share: float) -> None:
-    assert close(op, rows_of("normal", op.shape, 7), 0.6) < share
+    assert close(op, rows_of("normal", op.shape, 7), 0.55) < share
 
 
 def test_layer_norm_takes_gains_of_0_and_below() -> None:
@@ -169,26 +167,25 @@ def test_layer_norm_that_is_written_out_becomes_one_op(squares: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "attributes", "reason"),
+    ("axis", "epsilon", "reason"),
     [
-        ("LayerNormalization", {"axis": 1}, "it is over the last 2 axes; supported is the last one"),
-        ("LayerNormalization", {"epsilon": 100.0}, "use a larger input scale"),
+        (1, 1e-5, "it is over the last 2 axes; supported is the last one"),
+        (-1, 100.0, "use a larger input scale"),
     ],
 )
-def test_why_an_op_stays_on_the_host_is_said(op_type: str, attributes: dict[str, float], reason: str) -> None:
+def test_why_an_op_stays_on_the_host_is_said(axis: int, epsilon: float, reason: str) -> None:
     net = Network()
-    size = (6, 8) if attributes.get("axis") == 1 else (8,)
-    value = net.node(op_type, [net.real_input((4, 6, 8)), net.constant(np.ones(size))], **attributes)
+    gain = net.constant(np.ones((6, 8) if axis == 1 else 8))
+    value = net.node("LayerNormalization", [net.real_input((4, 6, 8)), gain], axis=axis, epsilon=epsilon)
     value = net.node("Relu", [net.requantize(value, 0.03)])
     module, _ = lower_network(net.model(net.quantize(value, 0.05)))
-    (host,) = (host for host in host_ops(module) if host.op.op_type == op_type)
+    (host,) = (host for host in host_ops(module) if host.op.op_type == "LayerNormalization")
     assert reason in str(host)
 
 
 def test_ops_are_verified() -> None:
     module, _ = layer_norm((4, 8)).lowered()
     (op,) = (op for op in module.body.block.ops if isinstance(op, qnn.LayerNormOp))
-    assert replace(layer_norm((4, 8)), epsilon=1e-5).lowered()[0].is_structurally_equivalent(module)
-    op.attributes["epsilon"] = op.scale.__class__(-1.0, 64)
-    with pytest.raises(Exception, match="epsilon is -1.0; it must be 0 or more"):
+    op.attributes["epsilon"] = float_attr(-1.0)
+    with pytest.raises(VerifyException, match="epsilon is -1.0; it must be 0 or more"):
         op.verify()

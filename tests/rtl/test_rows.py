@@ -21,7 +21,9 @@ def test_rows_are_the_interpreters(op: RowOp) -> None:
     _, network = compiled(op, arch)
     (image,) = network.images.values()
     memory = image.memory()
-    source, target = ([symbol for symbol in image.manifest.symbols if symbol.role == role] for role in ("input", "output"))
+    source, target = (
+        [symbol for symbol in image.manifest.symbols if symbol.role == role] for role in ("input", "output")
+    )
     place_array(memory, source[0], rows)
     (result,) = assert_same(pe_array(arch), [Job(program=image.program, memory=memory)])
     assert np.array_equal(take_array(result.memory, target[0]), interpreted(*op.lowered(), rows))
