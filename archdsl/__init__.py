@@ -21,11 +21,29 @@ from .gpu import GpuArch
 from .infeasible import Infeasible
 from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
-from .isa.definition import InstructionField, InstructionKind, InstructionSet, tensor_pe_array_isa
+from .isa.definition import (
+    HEADER_DEPENDENCES,
+    InstructionField,
+    InstructionKind,
+    InstructionSet,
+    tensor_pe_array_isa,
+)
 from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
 from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
 from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
-from .isa.manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Scaling, Symbol, SymbolRole
+from .isa.manifest import (
+    Checksums,
+    LoadRange,
+    Manifest,
+    MemoryMap,
+    OpRecord,
+    Placement,
+    Region,
+    Scaling,
+    ScratchpadMap,
+    Symbol,
+    SymbolRole,
+)
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
 from .legality import MappingFault, check_mapping, require_legal
@@ -88,6 +106,7 @@ __all__ = [
     "E4M3",
     "E5M2",
     "FP8_FORMATS",
+    "HEADER_DEPENDENCES",
     "INDEX_BITS",
     "INT8",
     "OUT_DEPTH",
@@ -121,6 +140,7 @@ __all__ = [
     "Intrinsic",
     "Keep",
     "Link",
+    "LoadRange",
     "Loop",
     "Manifest",
     "Mapping",
@@ -138,6 +158,7 @@ __all__ = [
     "PassError",
     "PeArray",
     "Place",
+    "Placement",
     "Ports",
     "ProgramFault",
     "ProgramImage",
@@ -146,6 +167,7 @@ __all__ = [
     "Rounding",
     "RtlError",
     "Scaling",
+    "ScratchpadMap",
     "Source",
     "Spatial",
     "SpatialArch",

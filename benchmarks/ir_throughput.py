@@ -1,7 +1,7 @@
 """Ops per second that the IR is built, verified, cloned, rewritten, printed and parsed at, for a chain of quantised ops.
 
 Measured on one shared core, Python 3.11, for ops with 9 attributes and 5 operands: build 15, verify 10, clone 25, rewrite 10 to 15,
-print 5, parse 0.8 thousand ops per second.
+print 5, parse 1.8 thousand ops per second.
 Networks have hundreds of ops, and text is for dumps alone.
 
     python benchmarks/ir_throughput.py [--num 20000]

@@ -1,4 +1,10 @@
-"""The ONNX front end, the mapper, and programs for the tensor PE array."""
+"""The ONNX front end, the mapper, the compiler of networks, and programs for the tensor PE array.
+
+What needs xDSL is imported at its first use, so that whoever only estimates does not wait for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .frontend import (
     OpRow,
@@ -20,23 +26,59 @@ from .pe_array.programs import Quantisation, channel_scaling, conv_image, gemm_i
 from .pe_array.timing import kernel_timing
 from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
+if TYPE_CHECKING:
+    from .codegen.compiled import CompiledNetwork
+    from .codegen.folder import SavedNetwork, load_network, save_network
+    from .codegen.records import HostRecord, NetworkRecord, ProgramRecord, TensorRecord
+    from .compilation import Compilation, CompileOptions, DumpOptions, compile_network
+    from .passes.manager import PassRecord, split_names
+
+_LAZY = {
+    "Compilation": "compilation",
+    "CompileOptions": "compilation",
+    "CompiledNetwork": "codegen.compiled",
+    "DumpOptions": "compilation",
+    "HostRecord": "codegen.records",
+    "NetworkRecord": "codegen.records",
+    "PassRecord": "passes.manager",
+    "ProgramRecord": "codegen.records",
+    "SavedNetwork": "codegen.folder",
+    "TensorRecord": "codegen.records",
+    "compile_network": "compilation",
+    "load_network": "codegen.folder",
+    "save_network": "codegen.folder",
+    "split_names": "passes.manager",
+}
+"""Modules of what is imported at its first use."""
+
 __all__ = [
     "OBJECTIVES",
+    "Compilation",
+    "CompileOptions",
+    "CompiledNetwork",
     "Constraints",
     "ConvKernel",
     "ConvLayout",
     "ConvShape",
+    "DumpOptions",
+    "HostRecord",
     "Mapper",
     "MappingResult",
+    "NetworkRecord",
     "OpRow",
+    "PassRecord",
     "ProgramBuilder",
+    "ProgramRecord",
     "Quantisation",
+    "SavedNetwork",
+    "TensorRecord",
     "TransformerBlock",
     "VectorKernel",
     "VectorTap",
     "WorkloadSummary",
     "addition_taps",
     "channel_scaling",
+    "compile_network",
     "conv_image",
     "gemm_image",
     "gemm_shape",
@@ -45,6 +87,7 @@ __all__ = [
     "import_onnx",
     "kernel_timing",
     "layout_of",
+    "load_network",
     "load_workload",
     "map_op",
     "parse_objective",
@@ -52,10 +95,18 @@ __all__ = [
     "place_input",
     "place_parameters",
     "place_weights",
+    "save_network",
     "shipped_networks",
+    "split_names",
     "summarize_workload",
     "take_output",
     "transformer_block",
     "vector_layout",
     "window_taps",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

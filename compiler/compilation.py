@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ..archdsl import SpatialArch, pe_array
+from ..archdsl import Arch, ArchError, SpatialArch, pe_array
 from .codegen.compiled import CompiledNetwork, images_of
 from .frontend.network import read_network
+from .ir.qnn import ROUNDING
 from .ir.store import DataStore
+from .ir.verification import verify_module
 from .passes.base import Pass, PassContext
 from .passes.check_host_ops import CheckHostOps
 from .passes.convert_qnn_to_tile import ConvertQnnToTile
@@ -93,7 +95,7 @@ def passes_of(options: CompileOptions | None = None) -> tuple[Pass, ...]:
 
 def compile_network(
     source: str | os.PathLike[str] | ModelProto,
-    arch: SpatialArch,
+    arch: Arch,
     options: CompileOptions | None = None,
     *,
     shapes: Mapping[str, int] | None = None,
@@ -113,7 +115,13 @@ def compile_network(
         ArchError: The architecture describes no tensor PE array.
         CompileError: The network needs something that the array cannot do, or more memory than there is.
     """
-    pe_array(arch)
+    if not isinstance(arch, SpatialArch):
+        raise ArchError(f"{arch.name} is no tensor PE array: it is a GPU; start from the preset tpe_16x16")
+    array = pe_array(arch)
+    if array.format.is_float:
+        raise ArchError(
+            f"{arch.name}: its elements are {array.format.name}; networks compile for int8 (datatypes: int8)"
+        )
     chosen = dumps or DumpOptions()
     manager = PassManager(
         passes=passes_of(options),
@@ -127,6 +135,8 @@ def compile_network(
         module, store, num_done = resumed.module, resumed.store, resumed.num_done
     else:
         module, store = read_network(source, shapes=shapes)
+        verify_module(module, "the network is not valid; export it again")
+    module.attributes[ROUNDING] = StringAttr(array.rounding)
     result = manager.run(module, PassContext(store=store, arch=arch), num_done=num_done)
     network = None
     if result.num_done == len(manager.passes):

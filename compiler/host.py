@@ -19,6 +19,8 @@ SUPPORTED = (
 )  # fmt: skip
 """What the array runs between int8 tensors."""
 
+ON_ARRAY = frozenset({"qnn", "tile", "pe"})
+"""Dialects whose ops run on the array."""
 
 _Values: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
 
@@ -59,7 +61,7 @@ def host_ops(module: ModuleOp) -> tuple[HostOp, ...]:
     """The ops of a lowered module that the host runs, in order.
 
     Args:
-        module: Ops of the dialects `data`, `graph` and `qnn`.
+        module: Of level `qnn`, `tile` or `pe`.
     """
     ops = list(module.body.block.ops)
     after = _reached(ops, lambda op: op.operands, lambda op: op.results)
@@ -83,6 +85,6 @@ def _reached(ops: Iterable[Operation], reads: _Values, makes: _Values) -> set[Op
         is_reached = any(value in marked for value in reads(op))
         if is_reached:
             found.add(op)
-        if is_reached or op.dialect_name() == "qnn":
+        if is_reached or op.dialect_name() in ON_ARRAY:
             marked.update(makes(op))
     return found

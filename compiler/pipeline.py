@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..archdsl import PassError
 from .frontend.network import read_network
 from .ir.store import DataStore
+from .passes.annotate_inputs import AnnotateInputs
 from .passes.base import Pass, PassContext
 from .passes.canonicalise_graph import CanonicaliseGraph
 from .passes.canonicalise_qnn import CanonicaliseQnn
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 FRONT_PASSES: tuple[Pass, ...] = (
     ConvertQoperatorToQdq(),
     FoldConstants(),
+    AnnotateInputs(),
     CanonicaliseGraph(),
     LowerGemm(),
     LowerOneDimensional(),

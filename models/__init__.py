@@ -33,6 +33,7 @@ from .estimate import (
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
+from .pe_array.accesses import Accesses, AccessPrices, count_accesses
 from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
 from .pe_array.functional import FunctionalSimulator
 from .pe_array.numerics import requantised
@@ -50,6 +51,8 @@ __all__ = [
     "MATMUL_STEP",
     "STORE_STEP",
     "VECTOR_STEP",
+    "AccessPrices",
+    "Accesses",
     "Action",
     "ArchNumbers",
     "AreaPart",
@@ -85,6 +88,7 @@ __all__ = [
     "bottleneck_of",
     "compiled",
     "count",
+    "count_accesses",
     "detailed_batch",
     "detailed_cycles",
     "elementwise",

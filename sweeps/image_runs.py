@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..archdsl import (
     FP8_FORMATS,
@@ -63,6 +63,8 @@ class ImageRun:
         estimate_cycles: Of the analytical model; None where the manifest names no mapping and no prediction.
         macs: Multiply-accumulates that the ops need.
         num_pes: PEs of the array.
+        memory: Main memory after the run on the RTL.
+        expected: Main memory after the run on the functional simulator.
         disagreements: What differs between RTL, replay and functional simulator; empty when all is well.
     """
 
@@ -72,6 +74,8 @@ class ImageRun:
     estimate_cycles: float | None
     macs: int
     num_pes: int
+    memory: Bytes
+    expected: Bytes
     disagreements: tuple[str, ...] = field(default=())
 
     @property
@@ -103,17 +107,25 @@ def load_inputs(image: ProgramImage, path: Path) -> dict[str, Ints]:
     Raises:
         CompileError: The file is no .npz, or its names are not those of the input symbols.
     """
+    return named_arrays(path, [symbol.name for symbol in image.symbols("input")], "the program")
+
+
+def named_arrays(path: Path, wanted: Sequence[str], of_what: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file, one for each wanted name.
+
+    Raises:
+        CompileError: The file is no .npz, or its names are not those that are wanted.
+    """
     import numpy as np
 
-    wanted = [symbol.name for symbol in image.symbols("input")]
     try:
         with np.load(path) as file:
-            found: dict[str, Ints] = {name: file[name] for name in file.files}
+            found: dict[str, npt.NDArray[Any]] = {name: file[name] for name in file.files}
     except (ValueError, zipfile.BadZipFile, AttributeError) as error:
         raise CompileError(f"{path}: no .npz file; write it with numpy.savez(path, {wanted[0]}=array)") from error
     for name in found:
         if name not in wanted:
-            raise CompileError(f"{path}: '{name}' is no input of the program{nearest_hint(name, wanted)}")
+            raise CompileError(f"{path}: '{name}' is no input of {of_what}{nearest_hint(name, wanted)}")
     if missing := [name for name in wanted if name not in found]:
         raise CompileError(f"{path}: lacks the input {', '.join(missing)}; it has {', '.join(found) or 'nothing'}")
     return found
@@ -161,9 +173,13 @@ def run_image(image: ProgramImage, inputs: Mapping[str, Ints], options: RunOptio
         ModelError: The program hangs in the replay.
         RtlError: The simulator cannot be built, or the program hangs on the RTL.
     """
+    return run_memory(image, memory_with(image, inputs), options)
+
+
+def run_memory(image: ProgramImage, memory: Bytes, options: RunOptions) -> ImageRun:
+    """Runs an image from a main memory that holds its inputs already; see `run_image`."""
     from ..models import FunctionalSimulator
 
-    memory = memory_with(image, inputs)
     expected = FunctionalSimulator(image.array).run(image.program, memory)
     found = None if options.jitter_seed else replay_image(image, options)
     result = _run_rtl(image, memory, _program(image, found, options), options)
@@ -175,6 +191,8 @@ def run_image(image: ProgramImage, inputs: Mapping[str, Ints], options: RunOptio
         estimate_cycles=estimate_cycles(image),
         macs=sum(op.macs for op in image.manifest.ops),
         num_pes=image.array.rows * image.array.cols,
+        memory=result.memory,
+        expected=expected,
         disagreements=tuple(_disagreements(image, result, expected, found)),
     )
 
@@ -219,6 +237,12 @@ def _disagreements(image: ProgramImage, result: RtlResult, expected: Bytes, foun
         )
     if found is not None and found.cycles != result.cycles:
         said.append(f"the RTL takes {result.cycles} cycles and the event replay {found.cycles}")
+    if found is not None and len(differs := (found.issue_cycles != result.issue_cycles).nonzero()[0]):
+        at = int(differs[0])
+        said.append(
+            f"{len(differs)} instructions issue at another cycle, the first is {at} ({image.program[at].name}): RTL"
+            f" {result.issue_cycles[at]}, event replay {found.issue_cycles[at]}"
+        )
     return said
 
 

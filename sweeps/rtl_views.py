@@ -40,7 +40,7 @@ def run_record(run: ImageRun, outputs: Path | None, waves: Path | None) -> dict[
 
 def run_table(run: ImageRun) -> Table:
     """The cycles of a run and what its outputs are."""
-    table = _table(("quantity", False), ("value", True), ("remark", False))
+    table = plain_table(("quantity", False), ("value", True), ("remark", False))
     cycles = run.rtl_cycles
     table.add_row("RTL", f"{cycles:,}", "cycles")
     if run.replay is None:
@@ -64,7 +64,7 @@ def stalls_table(run: ImageRun) -> Table | None:
     if run.replay is None:
         return None
     causes = list(run.replay.stall_cycles[QUEUES[0]])
-    table = _table(("queue", False), ("issues", True), *((cause, True) for cause in causes))
+    table = plain_table(("queue", False), ("issues", True), *((cause, True) for cause in causes))
     for queue in QUEUES:
         stalls = run.replay.stall_cycles[queue]
         issues = run.replay.cycles - sum(stalls.values())
@@ -82,7 +82,7 @@ def schedule_title(schedule: Schedule) -> str:
 
 def coverage_table(groups: Sequence[CoverageGroup]) -> Table:
     """One row per group of functional coverage."""
-    table = _table(("functional coverage", False), ("met", True), ("of", True), ("share", True))
+    table = plain_table(("functional coverage", False), ("met", True), ("of", True), ("share", True))
     for group in groups:
         num = len(group.hits)
         table.add_row(group.name, f"{group.num_covered:,}", f"{num:,}", f"{group.num_covered / num:.0%}")
@@ -91,7 +91,7 @@ def coverage_table(groups: Sequence[CoverageGroup]) -> Table:
 
 def lines_table(files: Sequence[FileCoverage]) -> Table:
     """One row per source file of line coverage."""
-    table = _table(
+    table = plain_table(
         ("line coverage", False), ("ran", True), ("of", True), ("share", True), ("lines that never ran", False)
     )
     for file in files:
@@ -139,7 +139,7 @@ def coverage_record(
 
 def area_table(modelled: Sequence[Part], synthesised: CellArea | None) -> Table:
     """Cell area by block: array and post-processing; without a synthesis the last columns are empty."""
-    table = _table(("block", False), ("modelled [um^2]", True), ("Yosys [um^2]", True), ("ratio", True))
+    table = plain_table(("block", False), ("modelled [um^2]", True), ("Yosys [um^2]", True), ("ratio", True))
     for row in _area_rows(modelled, synthesised):
         found, ratio = row["synthesised_um2"], row["ratio"]
         table.add_row(
@@ -180,7 +180,12 @@ def _area_rows(modelled: Sequence[Part], synthesised: CellArea | None) -> list[d
     ]
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
+def plain_table(*columns: tuple[str, bool]) -> Table:
+    """An empty table without lines.
+
+    Args:
+        columns: Heading of each, and whether it holds numbers.
+    """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from ..errors import CompileError
 from ..spec import nearest_hint
@@ -61,15 +62,51 @@ def encode(instruction: Instruction, where: str = "") -> int:
     Raises:
         CompileError: A mnemonic or operand is unknown, or a value does not fit its field.
     """
+    word = _encoded(instruction)
+    if word is None:
+        is_known = instruction.is_known
+        fault = next(operand_faults(instruction))
+        raise CompileError(f"{where}{instruction.name}: {fault}" if is_known else f"{where}{fault}")
+    return word
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """An instruction's opcode at its place, and of every further field its place, mask and range."""
+
+    opcode: int
+    header: tuple[tuple[str, int, int, int, int], ...]
+    fields: Mapping[str, tuple[int, int, int, int]]
+
+
+@cache
+def _packing(name: str) -> _Packing | None:
     isa = tensor_pe_array_isa()
-    kind = isa.by_name.get(instruction.name)
-    for fault in operand_faults(instruction):
-        raise CompileError(f"{where}{fault}" if kind is None else f"{where}{kind.name}: {fault}")
-    assert kind is not None
-    values = _values(instruction, kind)
-    word = 0
-    for spec, low in isa.layout(kind):
-        word |= (values.get(spec.name, 0) & ((1 << spec.bits) - 1)) << low
+    kind = isa.by_name.get(name)
+    if kind is None:
+        return None
+    places = {spec.name: (low, (1 << spec.bits) - 1, spec.least, spec.most) for spec, low in isa.layout(kind)}
+    header = tuple((spec.name, *places[spec.name]) for spec in isa.header[1:])
+    fields = {spec.name: places[spec.name] for spec in kind.fields}
+    return _Packing(kind.opcode << places["opcode"][0], header, fields)
+
+
+def _encoded(instruction: Instruction) -> int | None:
+    """The bits, or None where there are none; programs have hundreds of thousands of instructions."""
+    packing = _packing(instruction.name)
+    if packing is None:
+        return None
+    word = packing.opcode
+    for name, low, mask, least, most in packing.header:
+        value = int(getattr(instruction, name))
+        if not least <= value <= most:
+            return None
+        word |= (value & mask) << low
+    for name, value in instruction.operands.items():
+        place = packing.fields.get(name)
+        if place is None or not place[2] <= value <= place[3]:
+            return None
+        word |= (value & place[1]) << place[0]
     return word
 
 
@@ -129,6 +166,12 @@ def decode(word: int, where: str = "") -> Instruction:
         issue_cycle=values["issue_cycle"],
         **{bit: bool(values[bit]) for bit in HEADER_DEPENDENCES},
     )
+
+
+def completed(instruction: Instruction) -> Instruction:
+    """The same instruction with all its operands: those left out are 0."""
+    operands = {spec.name: instruction.operands.get(spec.name, 0) for spec in instruction.kind.fields}
+    return replace(instruction, operands=operands)
 
 
 def encode_program(program: Sequence[Instruction]) -> list[int]:

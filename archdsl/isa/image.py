@@ -24,8 +24,8 @@ from ..spec import nearest_hint
 from ..validation import validate_document
 from ..yamlio import read_yaml
 from .definition import tensor_pe_array_isa
-from .encoding import Instruction, decode, encode_program
-from .manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, Symbol, SymbolRole
+from .encoding import Instruction, completed, decode, encode_program
+from .manifest import Checksums, Manifest, MemoryMap, OpRecord, Region, ScratchpadMap, Symbol, SymbolRole
 from .parameters import PeArray, pe_array
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def make_image(
     *,
     regions: Sequence[Region] = (),
     ops: Sequence[OpRecord] = (),
+    scratchpad: ScratchpadMap | None = None,
 ) -> ProgramImage:
     """Joins a program, its data and what is known of both.
 
@@ -98,6 +99,7 @@ def make_image(
         symbols: Arrays in main memory.
         regions: Parts of main memory; one per symbol when left out.
         ops: What the instructions compute.
+        scratchpad: What stands in the scratchpad beyond one op.
 
     Raises:
         CompileError: An instruction cannot be encoded, or the parts contradict one another.
@@ -114,6 +116,7 @@ def make_image(
         "num_instructions": len(program),
         "symbols": tuple(symbols),
         "ops": tuple(ops),
+        "scratchpad": scratchpad,
         "checksums": Checksums(arch=arch_hash(arch), program=_hash(_packed(program)), data=_hash(data)),
     }
     try:
@@ -122,8 +125,8 @@ def make_image(
     except ValidationError as error:
         said = "; ".join(str(fault["msg"]) for fault in error.errors())
         raise CompileError(f"no program image can be made: {said}") from error
-    # Through the bits, so that an image equals what is read back: operands that were left out become 0.
-    return ProgramImage(arch=arch, manifest=manifest, program=_unpacked(_packed(program), Path(PROGRAM)), data=data)
+    # As it is read back: with all operands.
+    return ProgramImage(arch=arch, manifest=manifest, program=tuple(map(completed, program)), data=data)
 
 
 def arch_hash(arch: SpatialArch) -> str:

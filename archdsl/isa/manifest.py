@@ -102,6 +102,49 @@ class MemoryMap(Spec):
             yield Fault(("size_bytes",), f"size_bytes is {self.size_bytes}, and the regions end at {peak}")
 
 
+class Placement(Spec):
+    """An activation that stands in the scratchpad while some ops run."""
+
+    name: str = Field(min_length=1, description="The tensor.")
+    address: Amount = Field(description="Its first byte in the scratchpad.")
+    size_bytes: Count = Field(description="Its size.")
+    first_op: Amount = Field(description="Index of the first op that touches it.")
+    last_op: Amount = Field(description="Index of the last one.")
+
+
+class ScratchpadMap(Spec):
+    """What stands in the scratchpad beyond one op."""
+
+    size_bytes: Count = Field(description="Its size.")
+    live_bytes: Amount = Field(description="The most bytes of activations at the same time; no plan needs less.")
+    placements: tuple[Placement, ...] = Field(default=(), description="Activations, by first op and address.")
+
+    @property
+    def peak_bytes(self) -> int:
+        """First byte behind all activations."""
+        return max((place.address + place.size_bytes for place in self.placements), default=0)
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the peak that is lost between activations, 0 to 1."""
+        return 1 - self.live_bytes / self.peak_bytes if self.peak_bytes else 0.0
+
+    def faults(self) -> Iterator[Fault]:
+        for idx, place in enumerate(self.placements):
+            if place.address + place.size_bytes > self.size_bytes:
+                yield Fault(
+                    ("placements", idx, "address"),
+                    f"'{place.name}' ends at byte {place.address + place.size_bytes}, and the scratchpad has {self.size_bytes}",
+                )
+
+
+class LoadRange(Spec):
+    """Instructions of the load queue that stand side by side."""
+
+    first: Amount = Field(description="Index of the first one.")
+    num: Count = Field(description="How many.")
+
+
 class OpRecord(Spec):
     """One op of the network, and the instructions that compute it."""
 
@@ -121,6 +164,12 @@ class OpRecord(Spec):
     mapping: tuple[NodeSpec, ...] | None = Field(default=None, description="Its mapping, outermost node first.")
     predicted_cycles: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="Cycles that a model predicted."
+    )
+    loads: tuple[LoadRange, ...] = Field(
+        default=(), description="Its instructions of the load queue, which may stand among those of other ops."
+    )
+    staging: tuple[Amount, Amount] | None = Field(
+        default=None, description="First byte of the scratchpad for what is staged, and first byte behind."
     )
 
     @property
@@ -146,6 +195,7 @@ class Manifest(Spec):
     memory: MemoryMap = Field(description="How main memory is used.")
     symbols: tuple[Symbol, ...] = Field(description="Arrays in main memory.")
     ops: tuple[OpRecord, ...] = Field(default=(), description="Ops in the order of their instructions.")
+    scratchpad: ScratchpadMap | None = Field(default=None, description="Activations on chip, where that is known.")
     checksums: Checksums = Field(description="Of the binaries.")
 
     def faults(self) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
-from ...archdsl import CompileError, PeArray, ceil_div
+from ...archdsl import CompileError, Infeasible, InfeasibleError, PeArray, ceil_div
 from ..ir import tile
 from .places import RollingAllocator
 from .shadows import Range, Shadow
@@ -53,15 +53,33 @@ def expand(program: tile.ProgramOp, array: PeArray) -> list[Step]:
     """The steps of a program, in its order.
 
     Raises:
-        CompileError: What lives at the same time does not fit.
+        InfeasibleError: What lives at the same time does not fit.
     """
-    return _Expansion(program, array).run()
+    packed: set[int] = set()
+    while True:
+        try:
+            return _Expansion(program, array, frozenset(packed)).run()
+        except _NoRoom as error:
+            # Places in turn leave gaps; they are packed where there is no room for that.
+            if error.kernel in packed:
+                raise InfeasibleError(error.infeasible) from error
+            packed.add(error.kernel)
+
+
+class _NoRoom(Exception):
+    """A kernel's places do not fit."""
+
+    def __init__(self, kernel: int, infeasible: Infeasible) -> None:
+        super().__init__(str(infeasible))
+        self.kernel = kernel
+        self.infeasible = infeasible
 
 
 class _Expansion:
-    def __init__(self, program: tile.ProgramOp, array: PeArray) -> None:
+    def __init__(self, program: tile.ProgramOp, array: PeArray, packed: frozenset[int]) -> None:
         self.program = program
         self.array = array
+        self.packed = packed  # kernels whose places are packed
         self.granule = min(array.cols, array.bus_bytes)
         self.places = RollingAllocator(0, array.scratchpad_bytes, granule=max(array.bus_bytes, array.vector_bytes))
         self.sums = RollingAllocator(0, array.accumulator_vectors, num_banks=array.accumulator_banks)
@@ -100,6 +118,8 @@ class _Expansion:
                 self.kernel += 1
                 self.name = op.kernel_name.data
                 self.places.bound(*op.staging.get_values())
+                for allocator in (self.places, self.sums):
+                    allocator.is_packed = self.kernel in self.packed
                 self._run(_plans(op.body.block))
         return self.steps
 
@@ -141,12 +161,17 @@ class _Expansion:
         }  # fmt: skip
         allocators[tile.space_of(value)].free(self.at[value])
 
-    def _take(self, allocator: RollingAllocator, value: SSAValue, size: int, what: str) -> None:
+    def _take(self, allocator: RollingAllocator, value: SSAValue, size: int, resource: str, unit: str) -> None:
         found = allocator.take(size)
         if found is None:
-            raise CompileError(
-                f"{self.name}: {what} has no room for {size} at once with what else lives there; it has {allocator.capacity}"
-            )
+            terms = (("what is there", allocator.taken), ("what comes", size))
+            raise _NoRoom(
+                self.kernel,
+                Infeasible(
+                    resource=resource, demand=allocator.taken + size, limit=allocator.capacity, unit=unit, terms=terms,
+                    levers=(f"more {unit}",), op=self.name,
+                ),
+            )  # fmt: skip
         self.at[value] = found
 
     def _place(self, plan: _Plan) -> None:
@@ -155,7 +180,8 @@ class _Expansion:
             self.places,
             value,
             tile.size_of(value)[0] * tile.pitch_of(value),
-            "the staging part of the scratchpad (bytes)",
+            "scratchpad capacity for what is staged",
+            "bytes",
         )
 
     def _view(self, plan: _Plan) -> None:
@@ -163,7 +189,7 @@ class _Expansion:
 
     def _sums(self, plan: _Plan) -> None:
         value = plan.value("result")
-        self._take(self.sums, value, tile.size_of(value)[0], "the accumulators (vectors)")
+        self._take(self.sums, value, tile.size_of(value)[0], "accumulators", "vectors")
 
     # ---- Loads.
 
@@ -191,13 +217,13 @@ class _Expansion:
 
     def _parameters(self, plan: _Plan) -> None:
         result = plan.value("result")
-        self._take(self.slots, result, 1, "slots of channel parameters")
+        self._take(self.slots, result, 1, "slots of channel parameters", "parameter_slots")
         source = self.at[plan.value("source")] + self._eval(plan, "read_at")
         self._slot_load(result, source, self.array.slot_beats, 1, self.slot_loads, self.slot_stores)
 
     def _table(self, plan: _Plan) -> None:
         result = plan.value("result")
-        self._take(self.tables, result, 1, "slots of tables")
+        self._take(self.tables, result, 1, "slots of tables", "table_slots")
         source = self.at[plan.value("source")]
         self._slot_load(result, source, self.array.table_beats, 2, self.table_loads, self.table_stores)
 

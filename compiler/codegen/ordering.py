@@ -17,15 +17,8 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int) -> list[Step]:
             there more, dispatch would wait for them, and with it what could run already.
     """
     others = [step for step in steps if not isinstance(step, Load)]
-    loads: list[Load] = []
-    needed: list[int] = []  # per load the index among the others in front of which it stood
-    num_others = 0
-    for step in steps:
-        if isinstance(step, Load):
-            loads.append(step)
-            needed.append(num_others)
-        else:
-            num_others += 1
+    loads = [step for step in steps if isinstance(step, Load)]
+    needed = _needed(others, len(loads))
     ready = _ready(loads, others, needed)
     found: list[Step] = []
     placed = passed = 0
@@ -37,6 +30,17 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int) -> list[Step]:
             placed += 1
         found.append(step)
     return found + loads[placed:]
+
+
+def _needed(others: Sequence[Step], num_loads: int) -> list[int]:
+    """Per load the index among the others of the first one that waits for it, or for a later load."""
+    found: list[int] = []
+    for idx, step in enumerate(others):
+        last = step.after_load if isinstance(step, Walk | Store) else 0
+        if isinstance(step, Walk):
+            last = max(last, step.preload_after_load)
+        found += [idx] * (last - len(found))
+    return found + [len(others)] * (num_loads - len(found))
 
 
 def _ready(loads: Sequence[Load], others: Sequence[Step], needed: Sequence[int]) -> list[int]:

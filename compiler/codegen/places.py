@@ -16,12 +16,14 @@ class RollingAllocator:
         begin, end: The space.
         granule: What places begin at a multiple of.
         num_banks: Parts of the space; each place begins in the part behind that of the one before, where it fits there.
+        is_packed: Whether each place is the first that is free instead, which wastes the least room.
     """
 
     begin: int
     end: int
     granule: int = 1
     num_banks: int = 1
+    is_packed: bool = False
     _next: list[int] = field(default_factory=list[int])
     _bank: int = -1
     _live: list[Range] = field(default_factory=list[Range])
@@ -33,6 +35,11 @@ class RollingAllocator:
     def capacity(self) -> int:
         """Size of the space."""
         return self.end - self.begin
+
+    @property
+    def taken(self) -> int:
+        """Sum of all places that are taken."""
+        return sum(high - low for low, high in self._live)
 
     def bound(self, begin: int, end: int) -> None:
         """Gives places of another part of the space from now on; what is taken stays so, and so does the turn."""
@@ -49,7 +56,7 @@ class RollingAllocator:
         for turn in range(self.num_banks):
             tried = (bank + turn) % self.num_banks
             low, high = self._bank_begin(tried), self._bank_begin(tried + 1)
-            found = self._fit(self._next[tried], high, size)
+            found = None if self.is_packed else self._fit(self._next[tried], high, size)
             if found is None:
                 found = self._fit(low, high, size)
             if found is not None:

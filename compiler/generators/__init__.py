@@ -6,6 +6,7 @@ from .networks import (
     quantised_mobilenet,
     quantised_resnet8,
     quantised_resnet50,
+    quantised_tiny,
 )
 from .random_graphs import random_quantised_graph
 from .transformer import quantised_transformer
@@ -16,6 +17,7 @@ __all__ = [
     "quantised_mobilenet",
     "quantised_resnet8",
     "quantised_resnet50",
+    "quantised_tiny",
     "quantised_transformer",
     "random_quantised_graph",
 ]

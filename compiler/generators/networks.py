@@ -83,6 +83,16 @@ def quantised_autoencoder(seed: int) -> ModelProto:
     return builder.finish([dense(builder, tensor, 640)])
 
 
+def quantised_tiny(seed: int) -> ModelProto:
+    """A residual network for 4 classes of [1, 8, 8, 4] images: three convolutions, softmax; for examples and tests."""
+    builder = GraphBuilder(seed, name="tiny")
+    image = builder.add_input((1, 8, 8, 4), IMAGE_SCALE)
+    tensor = conv(builder, channels_first(builder, image), 8, (3, 3))
+    inner = conv(builder, tensor, 8, (3, 3))
+    inner = conv(builder, inner, 8, (1, 1), has_relu=False)
+    return builder.finish([classify(builder, add(builder, tensor, inner), 4)])
+
+
 def quantised_resnet50(seed: int, size: int = 224) -> ModelProto:
     """ResNet-50 for 1000 classes of [1, 3, size, size] images; returns logits.
 

@@ -15,6 +15,9 @@ from ..ir.store import Array
 # The reference has these operators from a later version on, with the meaning that they always had.
 FIRST_VERSIONS: Mapping[str, int] = {"DequantizeLinear": 19, "QuantizeLinear": 19}
 
+IN_FLOATS = frozenset({"MaxPool"})
+"""Operators that pad integers with what only floats have; their results are elements of the operand, and so exact."""
+
 
 def run_graph_op(op: GraphOp, operands: Sequence[Array]) -> list[Array]:
     """Results of an op.
@@ -32,6 +35,9 @@ def run_graph_op(op: GraphOp, operands: Sequence[Array]) -> list[Array]:
     inputs = _names("x", op.input_positions)
     outputs = _names("y", op.output_positions)
     given = dict(zip([name for name in inputs if name], operands, strict=True))
+    is_cast = op.op_type in IN_FLOATS and operands[0].dtype.kind in "iu"
+    if is_cast:
+        given["x0"] = operands[0].astype(np.float64)
     names = [name for name in outputs if name]
     node = helper.make_node(op.op_type, inputs, outputs, domain=op.domain)
     for name, value in op.onnx_attributes().items():
@@ -56,6 +62,8 @@ def run_graph_op(op: GraphOp, operands: Sequence[Array]) -> list[Array]:
         where = ", ".join(op.node_names)
         message = f"{where}: {op.op_type} (operator set {op.opset}) cannot be run by onnx's reference: {e}"
         raise CompileError(message) from e
+    if is_cast:
+        results[0] = results[0].astype(operands[0].dtype)
     return [np.asarray(result) for result in results]
 
 

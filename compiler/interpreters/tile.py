@@ -181,7 +181,8 @@ class _Interpreter:
                 nibbles = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:cols].astype(np.int64)
                 found[row] = np.where(nibbles > 7, nibbles - 16, nibbles)
             else:
-                found[row] = weights.content[begin : begin + cols].view(np.int8)
+                there = weights.content[begin : begin + cols].view(np.int8)
+                found[row, : len(there)] = there  # what lies behind makes sums that nobody stores
         products = np.rint(inputs.astype(np.float64) @ found.astype(np.float64)).astype(np.int64)
         self._accumulate(op, sums, products, "add")
 

@@ -1,4 +1,4 @@
-"""Short ways to make and to read the attributes that the dialects use."""
+"""Short ways to make, to read and to check the attributes that the dialects use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ...archdsl import CompileError
 
@@ -104,6 +105,12 @@ def plain_value(attribute: Attribute) -> Any:
             return tuple(plain_value(element) for element in attribute)
         case _:
             raise CompileError(f"attribute {attribute} holds neither numbers nor text")
+
+
+def require(op: Operation, holds: bool, message: str) -> None:
+    """Makes the verification of an op fail unless something holds."""
+    if not holds:
+        raise VerifyException(f"{op.name}: {message}")
 
 
 def element_type(dtype: np.dtype[Any] | str) -> Attribute:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
@@ -21,20 +22,37 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Tensor, names_attr, tensor_type
+from .attributes import Float, Integer, Tensor, dtype_of, names_attr, tensor_type
 from .store import Array, DataStore
 
 
 @irdl_op_definition
 class InputOp(IRDLOperation):
-    """What the network is given at run time."""
+    """What the network is given at run time.
+
+    Attributes:
+        input_name: Its name.
+        scale, zero_point: What its integers stand for, where that is known.
+    """
 
     name = "data.input"
     input_name = attr_def(StringAttr)
+    scale = opt_attr_def(Float)
+    zero_point = opt_attr_def(Integer)
     result = result_def(Tensor)
 
     def __init__(self, input_name: str, type_: Tensor) -> None:
         super().__init__(attributes={"input_name": StringAttr(input_name)}, result_types=[type_])
+
+    def verify_(self) -> None:
+        if self.zero_point is None:
+            return
+        value, dtype = int(self.zero_point.value.data), dtype_of(self.result)
+        if dtype.kind not in "iu":
+            raise VerifyException(f"{self.name}: {self.input_name.data} is of {dtype}, which has no zero_point")
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise VerifyException(f"{self.name}: zero_point is {value}; it must be from {limits.min} to {limits.max}")
 
 
 @irdl_op_definition

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
@@ -44,7 +44,7 @@ from .attributes import (
     plain_value,
     shape_of,
 )
-from .graph_table import OPERATORS, Operator, ShapeRule
+from .graph_table import MANY, OPERATORS, Operator, ShapeRule
 
 REASON = "reason"
 Plain: TypeAlias = "int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]"
@@ -62,6 +62,15 @@ class GraphOp(IRDLOperation):
     reason = opt_attr_def(StringAttr)
     outputs = var_result_def(Tensor)
     traits = traits_def(Pure())
+
+    @classmethod
+    def counts(cls, side: Literal["operand", "result"]) -> tuple[int, int | None]:
+        """The least and the greatest number of its operands or results; None for no limit."""
+        operator = _ROWS.get(cls.name)
+        if operator is None:
+            return 0, None
+        least, most = operator.operands if side == "operand" else (1, operator.results)
+        return least, None if most == MANY else most
 
     @property
     def operator(self) -> Operator | None:

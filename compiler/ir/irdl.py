@@ -3,9 +3,8 @@
 MLIR then knows every op: how many operands, results and regions it has and of what kind, and which attributes it must have
 and of what kind.
 
-Limits: IRDL says nothing of shapes, element types, elements of arrays, values, or optional attributes; ops with more than one
-variadic group may have any operands (or results); a block of a region must end in an op that MLIR knows as a terminator,
-`scf.yield` for example, as no op of an IRDL dialect is one. Our own verifiers check all that.
+Limits: IRDL says nothing of shapes, element types, elements of arrays, values, or optional attributes. Our own verifiers check
+all that.
 """
 
 from __future__ import annotations
@@ -34,19 +33,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
-    AnyAttr,
     AttrConstraint,
     AttrSetConstraint,
     EqAttrConstraint,
     IRDLOperation,
     OptAttributeDef,
-    OptionalDef,
-    RangeConstraint,
-    RangeLengthConstraint,
-    RangeOf,
     VariadicDef,
 )
 
+from .groups import XDSL_SIZES, Side, Word, groups_of
 from .registry import OWN_DIALECTS
 
 _BASES: Final[dict[type[Attribute], str]] = {
@@ -65,6 +60,7 @@ _BASES: Final[dict[type[Attribute], str]] = {
     VectorType: '"!builtin.vector"',
 }
 """What MLIR calls the kinds of its own attributes and types."""
+_WORDS: Final[dict[Word, str]] = {"single": "", "optional": "optional ", "variadic": "variadic "}
 _SINGLE: Final = frozenset[type[Attribute]]({Float16Type, Float32Type, Float64Type, IndexType})
 """Types of MLIR without parameters, whose names are their text."""
 
@@ -139,32 +135,27 @@ def _operation(operation: type[IRDLOperation], is_named: bool) -> str:
     if definition.properties:
         raise TypeError(f"{operation.name}: ops of IRDL dialects have no properties; use attr_def")
     body = _Body()
-    for group, ranges in (("operands", definition.operands), ("results", definition.results)):
-        described = [(name, found, found.constr) for name, found in ranges]
-        if described:
-            body.add(f"irdl.{group}({', '.join(_ranges(body, described, is_named))})")
+    for side in ("operand", "result"):
+        groups = _groups(body, operation, side, is_named)
+        if groups:
+            body.add(f"irdl.{side}s({', '.join(groups)})")
     if definition.regions:
         body.add(f"irdl.regions({', '.join(_regions(body, operation, is_named))})")
     required = [
         f'"{name}" = {body.constraint(found.constr)}'
         for name, found in definition.attributes.items()
-        if not isinstance(found, OptAttributeDef)
+        if not isinstance(found, OptAttributeDef) and name != XDSL_SIZES
     ]
     if required:
         body.add(f"irdl.attributes {{ {', '.join(required)} }}")
     return _definition("operation", operation.name, body)
 
 
-def _ranges(body: _Body, described: Sequence[tuple[str, object, RangeConstraint[Any]]], is_named: bool) -> list[str]:
-    if sum(isinstance(found, VariadicDef) for _, found, _ in described) > 1:
-        # MLIR would look for the groups' sizes in `operand_segment_sizes`, which xDSL writes as `operandSegmentSizes`.
-        return [_named("any", f"variadic {body.value('irdl.any')}", is_named)]
-    parts: list[str] = []
-    for name, found, constraint in described:
-        value = body.constraint(element_constraint(constraint))
-        word = "optional " if isinstance(found, OptionalDef) else "variadic " if isinstance(found, VariadicDef) else ""
-        parts.append(_named(name, word + value, is_named))
-    return parts
+def _groups(body: _Body, operation: type[IRDLOperation], side: Side, is_named: bool) -> list[str]:
+    return [
+        _named(group.name, _WORDS[group.word] + body.constraint(group.constraint), is_named)
+        for group in groups_of(operation, side)
+    ]
 
 
 def _regions(body: _Body, operation: type[IRDLOperation], is_named: bool) -> list[str]:
@@ -174,13 +165,6 @@ def _regions(body: _Body, operation: type[IRDLOperation], is_named: bool) -> lis
             raise TypeError(f"{operation.name}: IRDL has no optional or variadic regions; make {name} a region_def")
         parts.append(_named(name, body.value("irdl.region"), is_named))
     return parts
-
-
-def element_constraint(constraint: RangeConstraint[Any]) -> AttrConstraint[Any]:
-    """What every element of a range must be."""
-    if isinstance(constraint, RangeLengthConstraint):
-        return element_constraint(constraint.constraint)
-    return constraint.constr if isinstance(constraint, RangeOf) else AnyAttr()
 
 
 def _is_nameable(base: type[Attribute]) -> bool:

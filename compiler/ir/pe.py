@@ -6,7 +6,7 @@ are attributes too. A `pe.program` stands where the `tile.program` stood, with t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr
@@ -24,9 +24,8 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ...archdsl import Instruction, nearest_hint, tensor_pe_array_isa
-from ...archdsl.isa.definition import HEADER_DEPENDENCES, InstructionKind
-from .attributes import Float, Integer, Integers, Tensor, int_attr
+from ...archdsl import HEADER_DEPENDENCES, Instruction, InstructionKind, nearest_hint, tensor_pe_array_isa
+from .attributes import Float, Integer, Integers, Tensor, int_attr, ints_attr
 
 
 @irdl_op_definition
@@ -41,6 +40,12 @@ class ProgramOp(IRDLOperation):
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
     live_bytes = attr_def(Integer)
+    local_names = opt_attr_def(ArrayAttr[StringAttr])
+    local_places = opt_attr_def(ArrayAttr[Integers])
+    input_scales = opt_attr_def(ArrayAttr[Float])
+    input_zero_points = opt_attr_def(Integers)
+    output_scales = opt_attr_def(ArrayAttr[Float])
+    output_zero_points = opt_attr_def(Integers)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -52,6 +57,7 @@ class KernelOp(IRDLOperation):
 
     Attributes:
         predicted_cycles: From the end of the kernel before to its own end, by the models' recurrence over steps.
+        loads: Its instructions of the load queue, as pairs: index of the first, and how many stand side by side.
     """
 
     name = "pe.kernel"
@@ -64,6 +70,8 @@ class KernelOp(IRDLOperation):
     bound_cycles = attr_def(Float)
     compulsory_bytes = attr_def(Integer)
     predicted_cycles = attr_def(Integer)
+    staging = attr_def(Integers)
+    loads = attr_def(Integers)
 
 
 class InstructionOp(IRDLOperation):
@@ -134,11 +142,29 @@ def instructions_in(program: ProgramOp) -> Iterator[Instruction]:
             yield op.instruction
 
 
-def kernel_op(source: Operation, predicted_cycles: int) -> KernelOp:
-    """The mark of a `tile.kernel`."""
-    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes")
+def kernel_op(source: Operation, predicted_cycles: int, loads: Sequence[int]) -> KernelOp:
+    """The mark of a `tile.kernel`.
+
+    Args:
+        source: The kernel.
+        predicted_cycles: Its cycles by a model.
+        loads: Indices of its instructions of the load queue, in order.
+    """
+    names = ("kernel_name", "kind", "nodes", "dims", "sizes", "macs", "bound_cycles", "compulsory_bytes", "staging")
     attributes = {name: source.attributes[name] for name in names}
-    return KernelOp.create(attributes={**attributes, "predicted_cycles": int_attr(predicted_cycles)})
+    made = {"predicted_cycles": int_attr(predicted_cycles), "loads": ints_attr(_pairs(loads))}
+    return KernelOp.create(attributes={**attributes, **made})
+
+
+def _pairs(indices: Sequence[int]) -> list[int]:
+    """First index and number of each run of neighbours."""
+    pairs: list[int] = []
+    for idx in indices:
+        if pairs and idx == pairs[-2] + pairs[-1]:
+            pairs[-1] += 1
+        else:
+            pairs += [idx, 1]
+    return pairs
 
 
 Pe = Dialect("pe", [ProgramOp, KernelOp, *INSTRUCTION_OPS.values()], [])

@@ -29,7 +29,7 @@ from xdsl.irdl import (
     VariadicDef,
 )
 
-from .irdl import element_constraint
+from .groups import XDSL_SIZES, element_constraint
 from .registry import OWN_DIALECTS
 
 _KINDS: Final[dict[type[Attribute], str]] = {
@@ -59,6 +59,7 @@ def _row(operation: type[IRDLOperation]) -> str:
     attributes = [
         f"`{name}`{'?' if isinstance(found, OptAttributeDef) else ''} {_kind(found.constr)}"
         for name, found in definition.attributes.items()
+        if name != XDSL_SIZES
     ]
     groups = [
         [f"`{name}`{_mark(found)} {_kind(element_constraint(found.constr))}" for name, found in ranges]

@@ -3,7 +3,7 @@
 A `tile.program` stands among what runs on the host and holds buffers at fixed places, then one `tile.kernel` per op of the
 network. Inside a kernel all sizes are those of the target: a `tile.matmul` streams vectors through one tile of weights of `rows` x `cols` PEs, a
 `tile.vector` walks over vectors of `cols` lanes. Ops take effect in program order; when copies really happen is for the
-next level to decide, as far as nobody can tell the difference. Places on chip that live for a while only (`tile.stage`,
+next level to decide, as far as nobody can tell the difference. Places on chip that live for a while only (`tile.place`,
 `tile.sums`, `tile.parameters`) have no address yet.
 
 What depends on loops is an affine map over the op's `indices`, one result each, in bytes, rows or vectors.
@@ -12,20 +12,15 @@ What depends on loops is an affine map over the op's `indices`, one result each,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     IndexType,
-    MemRefType,
-    NoneAttr,
-    StridedLayoutAttr,
+    IntegerAttr,
     StringAttr,
-    i8,
 )
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -41,89 +36,29 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import NoTerminator
-from xdsl.utils.exceptions import VerifyException
 
-from .attributes import Float, Integer, Integers, Tensor, float_attr, int_attr, ints_attr, names_attr
+from .attributes import Float, Integer, Integers, Tensor, float_attr, int_attr, ints_attr, names_attr, require
+from .tile_values import (
+    ACCUMULATORS,
+    MAIN,
+    PARAMETERS,
+    SCRATCHPAD,
+    TABLES,
+    Buffer,
+    Linear,
+    bytes_memref,
+    indexed,
+    maps_of,
+    pitch_of,
+    size_of,
+    space_of,
+)
 
-Buffer = MemRefType[Attribute]
-MAIN, SCRATCHPAD, ACCUMULATORS, PARAMETERS, TABLES = "main", "scratchpad", "accumulators", "parameters", "tables"
-"""Memory spaces."""
-
-
-class Linear:
-    """An affine expression: a constant and a factor per index.
-
-    Args:
-        constant: Its value where all indices are 0.
-        factors: Per index value its factor.
-    """
-
-    def __init__(self, constant: int = 0, factors: Mapping[SSAValue, int] | None = None) -> None:
-        self.constant = constant
-        self.factors = {index: factor for index, factor in (factors or {}).items() if factor}
-
-    def __add__(self, other: Linear | int) -> Linear:
-        if isinstance(other, int):
-            return Linear(self.constant + other, self.factors)
-        factors = dict(self.factors)
-        for index, factor in other.factors.items():
-            factors[index] = factors.get(index, 0) + factor
-        return Linear(self.constant + other.constant, factors)
-
-    def __mul__(self, factor: int) -> Linear:
-        return Linear(self.constant * factor, {index: factor * known for index, known in self.factors.items()})
-
-
-def maps_of(expressions: Mapping[str, Linear | int]) -> tuple[list[SSAValue], dict[str, Attribute]]:
-    """Affine maps for some expressions over the same indices: the indices, and the maps by name."""
-    known = {name: Linear(value) if isinstance(value, int) else value for name, value in expressions.items()}
-    indices = list(dict.fromkeys(index for value in known.values() for index in value.factors))
-    maps: dict[str, Attribute] = {}
-    for name, value in known.items():
-        expr: AffineExpr = AffineConstantExpr(value.constant)
-        for at, index in enumerate(indices):
-            if index in value.factors:
-                expr = AffineDimExpr(at) * value.factors[index] + expr
-        maps[name] = AffineMapAttr(AffineMap(len(indices), 0, (expr,)))
-    return indices, maps
-
-
-def bytes_memref(rows: int, row_bytes: int, space: str, pitch: int | None = None) -> Buffer:
-    """Rows of bytes in a memory space, `pitch` apart."""
-    layout = NoneAttr() if pitch in (None, row_bytes) else StridedLayoutAttr([pitch, 1])
-    return MemRefType(i8, [rows, row_bytes], layout, StringAttr(space))
-
-
-def space_of(value: SSAValue) -> str:
-    """The memory space of a buffer."""
-    space = _buffer(value).memory_space
-    return space.data if isinstance(space, StringAttr) else MAIN
-
-
-def size_of(value: SSAValue) -> tuple[int, ...]:
-    """Sizes of a buffer's axes."""
-    return tuple(int(size) for size in _buffer(value).get_shape())
-
-
-def pitch_of(value: SSAValue) -> int:
-    """Bytes from one row of a buffer to the next."""
-    layout = _buffer(value).layout
-    if isinstance(layout, StridedLayoutAttr):
-        step = layout.get_strides()[0]
-        assert step is not None
-        return int(step)
-    return size_of(value)[1]
-
-
-def _buffer(value: SSAValue) -> Buffer:
-    found: Attribute = value.type
-    assert isinstance(found, MemRefType)
-    return cast("Buffer", found)
-
-
-def _require(op: Operation, holds: bool, message: str) -> None:
-    if not holds:
-        raise VerifyException(f"{op.name}: {message}")
+__all__ = [
+    "ACCUMULATORS", "MAIN", "PARAMETERS", "SCRATCHPAD", "TABLES", "Buffer", "BufferOp", "CopyOp", "ForOp",
+    "KernelOp", "Linear", "MatMulOp", "ParametersOp", "PlaceOp", "ProgramOp", "StoreOp", "SumsOp", "TableOp", "Tile",
+    "VectorOp", "ViewOp", "bytes_memref", "indexed", "maps_of", "pitch_of", "size_of", "space_of",
+]  # fmt: skip
 
 
 @irdl_op_definition
@@ -135,6 +70,10 @@ class ProgramOp(IRDLOperation):
         input_names, output_names: Buffers of the operands and of the results.
         input_strides, output_strides: Per tensor the bytes from one element to the next along each axis.
         live_bytes: The most bytes of activations that are in the scratchpad at the same time.
+        local_names: Activations that stand in the scratchpad beyond one kernel.
+        local_places: Of each its first byte, its bytes, and the first and the last kernel that touches it.
+        input_scales, output_scales: Per tensor the real value of one step; 0 where unknown.
+        input_zero_points, output_zero_points: The integer that stands for 0.
     """
 
     name = "tile.program"
@@ -145,6 +84,12 @@ class ProgramOp(IRDLOperation):
     input_strides = attr_def(ArrayAttr[Integers])
     output_strides = attr_def(ArrayAttr[Integers])
     live_bytes = attr_def(Integer)
+    local_names = opt_attr_def(ArrayAttr[StringAttr])
+    local_places = opt_attr_def(ArrayAttr[Integers])
+    input_scales = opt_attr_def(ArrayAttr[Float])
+    input_zero_points = opt_attr_def(Integers)
+    output_scales = opt_attr_def(ArrayAttr[Float])
+    output_zero_points = opt_attr_def(Integers)
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -154,7 +99,7 @@ class ProgramOp(IRDLOperation):
             ("inputs", self.input_names, self.input_strides, self.inputs),
             ("outputs", self.output_names, self.output_strides, self.outputs),
         ):
-            _require(
+            require(
                 self, len(names) == len(strides) == len(values), f"{what}, their names and strides differ in number"
             )
 
@@ -186,8 +131,8 @@ class BufferOp(IRDLOperation):
         super().__init__(attributes=attributes, result_types=[type_])
 
     def verify_(self) -> None:
-        _require(self, space_of(self.result) in (MAIN, SCRATCHPAD), f"a buffer cannot stand in {space_of(self.result)}")
-        _require(self, self.address.value.data >= 0, f"address is {self.address.value.data}")
+        require(self, space_of(self.result) in (MAIN, SCRATCHPAD), f"a buffer cannot stand in {space_of(self.result)}")
+        require(self, self.address.value.data >= 0, f"address is {self.address.value.data}")
 
 
 @irdl_op_definition
@@ -242,7 +187,7 @@ class KernelOp(IRDLOperation):
 
     def verify_(self) -> None:
         begin, end = self.staging.get_values()
-        _require(self, 0 <= begin <= end, f"staging is from {begin} to {end}")
+        require(self, 0 <= begin <= end, f"staging is from {begin} to {end}")
 
 
 @irdl_op_definition
@@ -267,33 +212,29 @@ class ForOp(IRDLOperation):
         return self.body.block.args[0]
 
     def verify_(self) -> None:
-        _require(self, self.step.value.data > 0 and self.upper.value.data > 0, "step and upper must be positive")
-        _require(self, len(self.body.block.args) == 1, "the body takes the index")
-
-
-def indexed(
-    operands: Sequence[SSAValue | Sequence[SSAValue]],
-    maps: Mapping[str, Linear | int],
-    attributes: Mapping[str, int | str] | None = None,
-) -> dict[str, Any]:
-    """What makes an op with maps: arguments of `build`, without the types of results."""
-    indices, found = maps_of(maps)
-    for name, value in (attributes or {}).items():
-        found[name] = int_attr(value) if isinstance(value, int) else StringAttr(value)
-    return {"operands": [*operands, indices], "attributes": found}
+        require(self, self.step.value.data > 0 and self.upper.value.data > 0, "step and upper must be positive")
+        require(self, len(self.body.block.args) == 1, "the body takes the index")
 
 
 def _verify_maps(op: Operation, indices: Sequence[SSAValue]) -> None:
     for name, attr in op.attributes.items():
         if isinstance(attr, AffineMapAttr):
-            _require(
+            require(
                 op, attr.data.num_dims == len(indices), f"{name} is over {attr.data.num_dims} of {len(indices)} indices"
             )
-            _require(op, len(attr.data.results) == 1, f"{name} must have one result")
+            require(op, len(attr.data.results) == 1, f"{name} must have one result")
+
+
+def _verify_counts(op: Operation) -> None:
+    """Checks that every number of rows, bytes or vectors is positive."""
+    for name in ("rows", "row_bytes", "columns", "y_count", "x_count"):
+        value = op.attributes.get(name)
+        if isinstance(value, IntegerAttr):
+            require(op, value.value.data > 0, f"{name} is {value.value.data}; it must be at least 1")
 
 
 def _verify_space(op: Operation, what: str, value: SSAValue, *allowed: str) -> None:
-    _require(op, space_of(value) in allowed, f"{what} is in {space_of(value)}; it must be in {' or '.join(allowed)}")
+    require(op, space_of(value) in allowed, f"{what} is in {space_of(value)}; it must be in {' or '.join(allowed)}")
 
 
 @irdl_op_definition
@@ -323,8 +264,8 @@ class ViewOp(IRDLOperation):
         )  # fmt: skip
 
     def verify_(self) -> None:
-        _require(self, space_of(self.source) == space_of(self.result), "a view is in the space of its source")
-        _require(self, self.offset.value.data >= 0, f"offset is {self.offset.value.data}")
+        require(self, space_of(self.source) == space_of(self.result), "a view is in the space of its source")
+        require(self, self.offset.value.data >= 0, f"offset is {self.offset.value.data}")
 
 
 @irdl_op_definition
@@ -350,6 +291,7 @@ class CopyOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the source", self.source, MAIN)
         _verify_space(self, "the target", self.target, SCRATCHPAD)
 
@@ -429,9 +371,11 @@ class MatMulOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the input", self.input, SCRATCHPAD)
         _verify_space(self, "weights", self.weights, SCRATCHPAD)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
+        require(self, self.weight_bits.value.data in (4, 8), f"weight_bits are {self.weight_bits.value.data}")
 
 
 @irdl_op_definition
@@ -478,12 +422,14 @@ class VectorOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "the input", self.input, SCRATCHPAD)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
-        _require(self, self.operation.data in ("add", "maximum"), f"operation is {self.operation.data}")
-        _require(self, self.operand.data in ("scalar", "vector", "sequence"), f"operand is {self.operand.data}")
-        _require(self, (self.values is None) == (self.operand.data == "scalar"), "values are for vector and sequence")
-        _require(self, self.lanes.data in ("separate", "combined"), f"lanes are {self.lanes.data}")
+        require(self, self.operation.data in ("add", "maximum"), f"operation is {self.operation.data}")
+        require(self, self.operand.data in ("scalar", "vector", "sequence"), f"operand is {self.operand.data}")
+        require(self, (self.values is None) == (self.operand.data == "scalar"), "values are for vector and sequence")
+        require(self, self.input_bits.value.data in (4, 8, 32), f"input_bits are {self.input_bits.value.data}")
+        require(self, self.lanes.data in ("separate", "combined"), f"lanes are {self.lanes.data}")
 
 
 @irdl_op_definition
@@ -520,10 +466,11 @@ class StoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_maps(self, self.indices)
+        _verify_counts(self)
         _verify_space(self, "sums", self.sums, ACCUMULATORS)
         _verify_space(self, "parameters", self.parameters, PARAMETERS)
         _verify_space(self, "the target", self.target, MAIN, SCRATCHPAD)
-        _require(self, self.bits.value.data in (4, 8, 32), f"bits are {self.bits.value.data}")
+        require(self, self.bits.value.data in (4, 8, 32), f"bits are {self.bits.value.data}")
 
 
 Tile = Dialect(

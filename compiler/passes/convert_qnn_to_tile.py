@@ -7,9 +7,12 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ...archdsl import PassError, pe_array
+from ...archdsl import InfeasibleError, PassError, SpatialArch, pe_array
+from ..ir.store import DataStore
+from ..ir.tile import ProgramOp
 from ..tiling.network import Options, tile_program
-from ..tiling.partition import parts_of, with_programs
+from ..tiling.partition import Part, parts_of, with_programs
+from ..tiling.scalings import scalings_of
 from .base import PassContext
 
 
@@ -37,7 +40,8 @@ class ConvertQnnToTile:
         }) {program_name = "program", ...} : (tensor<4x16xi8>) -> tensor<4x8xi8>
 
     Attributes:
-        staging_bytes: Room of the scratchpad for weights and what else is staged; a quarter of it unless given.
+        staging_bytes: Room of the scratchpad for weights and what else is staged, a quarter of it unless given; it grows
+            where something does not fit.
         keeps_layers: Whether the result of every op is stored in main memory too.
         keeps_on_chip: Whether results may stand in the scratchpad until they are used.
     """
@@ -51,17 +55,31 @@ class ConvertQnnToTile:
         """See `Pass`."""
         if ctx.arch is None:
             raise PassError(f"{self.name} needs an architecture")
-        array = pe_array(ctx.arch)
         made = module.clone()
-        options = Options(
-            staging_bytes=self.staging_bytes or array.scratchpad_bytes // 4,
-            keeps_layers=self.keeps_layers,
-            keeps_on_chip=self.keeps_on_chip,
-        )
         parts = parts_of(made)
         names = ["program"] if len(parts) == 1 else [f"program{idx}" for idx in range(len(parts))]
-        programs = [
-            (part, tile_program(part, ctx.store, array, options, name)) for part, name in zip(parts, names, strict=True)
-        ]
+        programs: list[tuple[Part, ProgramOp]] = []
+        for part, name in zip(parts, names, strict=True):
+            program = self._program(part, ctx.store, ctx.arch, name)
+            program.attributes.update(scalings_of(part, ctx.store))
+            programs.append((part, program))
         with_programs(made, programs)
         return made
+
+    def _program(self, part: Part, store: DataStore, arch: SpatialArch, name: str) -> ProgramOp:
+        """A program with as much room for staging as it needs: the more there is, the less stays on chip."""
+        array = pe_array(arch)
+        staging_bytes = self.staging_bytes or array.scratchpad_bytes // 4
+        while True:
+            options = Options(
+                staging_bytes=min(staging_bytes, array.scratchpad_bytes),
+                keeps_layers=self.keeps_layers,
+                keeps_on_chip=self.keeps_on_chip,
+                has_int4="int4" in arch.compute.datatypes,
+            )
+            try:
+                return tile_program(part, store, array, options, name)
+            except InfeasibleError:
+                if staging_bytes >= array.scratchpad_bytes:
+                    raise
+                staging_bytes *= 2

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 
-from ...archdsl import PassError, pe_array
+from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, pe_array
 from ...models import time_steps
 from ..codegen.expansion import expand
 from ..codegen.ordering import with_loads_ahead
@@ -17,6 +17,8 @@ from ..codegen.timing import columns_of
 from ..codegen.tokens import instructions_of
 from ..ir import pe, tile
 from .base import PassContext
+
+MOST_INSTRUCTIONS = 1 << INDEX_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,18 @@ class ConvertTileToPe:
                 continue
             steps = with_loads_ahead(expand(op, array), self.loads_ahead)
             instructions, kernels = instructions_of(steps)
+            _require_short(op, len(instructions))
             ends = time_steps(array, columns_of(steps, array)).kernel_ends
             predicted = np.diff(ends, prepend=0).tolist()
             body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
             sources = [item for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
-            marks = [pe.kernel_op(item, cycles) for item, cycles in zip(sources, predicted, strict=True)]
+            loads: list[list[int]] = [[] for _ in sources]
+            for idx, (instruction, kernel) in enumerate(zip(instructions, kernels, strict=True)):
+                if instruction.queue == "load" and not instruction.kind.is_barrier:
+                    loads[kernel].append(idx)
+            marks = [
+                pe.kernel_op(source, cycles, own) for source, cycles, own in zip(sources, predicted, loads, strict=True)
+            ]
             current = -1
             for instruction, kernel in zip(instructions, kernels, strict=True):
                 if kernel > current and instruction.queue != "load":
@@ -77,3 +86,20 @@ class ConvertTileToPe:
             made.body.block.insert_op_before(program, op)
             made.body.block.erase_op(op)
         return made
+
+
+def _require_short(program: tile.ProgramOp, num_instructions: int) -> None:
+    """Stops on a program that the program counter cannot count.
+
+    Raises:
+        InfeasibleError: It has too many instructions.
+    """
+    if num_instructions > MOST_INSTRUCTIONS:
+        nodes = [op.kernel_name.data for op in program.body.block.ops if isinstance(op, tile.KernelOp)]
+        raise InfeasibleError(
+            Infeasible(
+                resource="program counter", demand=num_instructions, limit=MOST_INSTRUCTIONS, unit="instructions",
+                levers=("an array with more PEs or a larger scratchpad", "the network in two parts"),
+                op=f"{program.program_name.data} ({nodes[0]} to {nodes[-1]})" if nodes else program.program_name.data,
+            )
+        )  # fmt: skip

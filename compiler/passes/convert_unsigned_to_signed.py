@@ -20,8 +20,8 @@ from .base import PassContext
 from .rewriting import OPSET
 
 SHIFT = 128
-CARRIERS = frozenset({"MaxPool", "GlobalMaxPool"})
-"""Operators besides those that move elements, whose results are elements of their first operand."""
+CARRIERS = frozenset({"MaxPool", "GlobalMaxPool", "Pad"})
+"""Operators besides those that move elements, whose results are elements of their first operand, or a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,10 @@ class _Conversion:
             None if value is None else self.counterpart(value, op) if idx == 0 or is_concat else value
             for idx, value in ((idx, op.input(idx)) for idx in range(max(op.input_positions) + 1))
         ]
+        if op.op_type == "Pad":
+            given = op.input(2)
+            fill = self.constant(np.array(-SHIFT, np.int8), op) if given is None else self.counterpart(given, op)
+            inputs[2:3] = [fill]
         kinds = [
             tensor_type(shape_of(value), "int8") if _is_unsigned(value) else tensor_type(shape_of(value), "int64")
             for value in op.outputs

@@ -108,7 +108,8 @@ def requantisation(
             "a bias in steps of input_scale * weight_scale does not fit 32 bits; use a larger weight scale"
         )
     try:
-        multiplier, shift = multipliers_and_shifts(np.abs(slope) / step.scale)
+        with np.errstate(divide="ignore"):  # a scale of 0 is an error there
+            multiplier, shift = multipliers_and_shifts(np.abs(slope) / step.scale)
     except CompileError as error:
         raise Unsuitable(str(error)) from error
     return Requantisation(

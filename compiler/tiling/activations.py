@@ -64,6 +64,11 @@ class Format:
         return replace(self, images=1, height=1, width=self.pixels, row_bytes=self.pixels * self.pixel_bytes)
 
 
+def tile_columns(array: PeArray) -> int:
+    """Output channels of a tile: the most columns whose outputs lie within a word of the scratchpad for every tile."""
+    return 1 << (array.cols.bit_length() - 1)
+
+
 def axes_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
     """Images, height, width and channels of an activation's shape."""
     if len(shape) == 4:
@@ -75,7 +80,7 @@ def axes_of(shape: Sequence[int]) -> tuple[int, int, int, int]:
 def stored_format(array: PeArray, shape: Sequence[int]) -> Format:
     """What stores write: vectors of outputs begin where they lie within a word of the scratchpad."""
     images, height, width, channels = axes_of(shape)
-    pixel = aligned(channels, array.vector_bytes)
+    pixel = aligned(channels, tile_columns(array))
     row = aligned(width * pixel, array.bus_bytes) if height * images > 1 else width * pixel
     return Format(images=images, height=height, width=width, channels=channels, pixel_bytes=pixel, row_bytes=row)
 
@@ -142,6 +147,15 @@ class Buffers:
             type_ = bytes_memref(rows, row_bytes, activation.space, format_.row_bytes)
             self._known[key] = self._add(activation.name, type_, activation.address, role, None)
         return self._known[key]
+
+    def again(self, activation: Activation) -> str:
+        """Another buffer for an activation that has one; returns its name."""
+        format_ = activation.format
+        type_ = bytes_memref(
+            format_.images * format_.height, format_.width * format_.pixel_bytes, activation.space, format_.row_bytes
+        )
+        self._add(activation.name, type_, activation.address, "output", None)
+        return self.ops[-1].buffer_name.data
 
     def constant(self, name: str, num_bytes: int, address: int, role: str, sha256: str) -> SSAValue:
         """The buffer of bytes that stand in main memory before the program."""

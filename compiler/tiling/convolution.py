@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,11 @@ from xdsl.ir import Operation, SSAValue
 from ...archdsl import ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, MatMulOp, indexed
-from .activations import Activation
+from .activations import Activation, aligned
 from .inputs import InputTile
+from .limits import no_room
 from .loops import equal_parts, loop, split
-from .target import Output, Target
+from .target import Output, Target, in_beats
 
 Fetch = Callable[[int], Sequence[Operation]]
 """What must be loaded for input rows up to some row."""
@@ -74,18 +76,30 @@ def taps_of(rows: int, pixel_bytes: int, channels: int, width: int, dilation: in
     return min(joint, single, key=lambda taps: ceil_div(taps.run_bytes, rows) * taps.num_runs)
 
 
-def packed_weights(weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [FY, FX, C, K] as bytes per tile of output channels: rows of `cols` weights, one per byte of all runs."""
+def packed_weights(
+    target: Target, weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, bits: int = 8
+) -> npt.NDArray[np.uint8]:
+    """Weights [FY, FX, C, K] as bytes per tile of output channels: a row of weights per byte of all runs, whole beats.
+
+    Of weights of 4 bits two share a byte, the first one in its low half.
+    """
     height, width, channels, outputs = weights.shape
-    num_tiles = ceil_div(outputs, cols)
-    padded = np.zeros((height, width, max(pixel_bytes, channels), num_tiles * cols), dtype=np.int8)
+    columns, cols = target.columns, target.array.cols
+    num_tiles = ceil_div(outputs, columns)
+    padded = np.zeros((height, width, max(pixel_bytes, channels), num_tiles * columns), dtype=np.int8)
     padded[:, :, :channels, :outputs] = weights
     if taps.num_runs == 1 and width > 1:
         rows = padded[:, :, :pixel_bytes].reshape(height, width * pixel_bytes, -1)[:, : taps.run_bytes]
     else:
         rows = padded[:, :, :channels].reshape(height, width * channels, -1)
-    tiles = rows.reshape(-1, num_tiles, cols).transpose(1, 0, 2)
-    return np.ascontiguousarray(tiles).view(np.uint8)
+    tiles = rows.reshape(-1, num_tiles, columns).transpose(1, 0, 2)
+    wide = np.zeros((num_tiles, tiles.shape[1], cols + cols % 2 if bits == 4 else cols), dtype=np.int8)
+    wide[:, :, :columns] = tiles
+    found = wide.view(np.uint8)
+    if bits == 4:
+        nibbles = found & np.uint8(15)
+        found = np.bitwise_or(nibbles[..., 0::2], nibbles[..., 1::2] << 4).astype(np.uint8)
+    return in_beats(found, target.array)
 
 
 def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = None) -> list[Operation]:
@@ -95,15 +109,23 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         target: The array.
         conv: The convolution.
         fetch: Loads rows of the input, where that is not there yet.
+
+    Raises:
+        InfeasibleError: Not even the weights of one tile of terms fit.
     """
     height, conv = conv.input.format.height, flattened(conv)
     if fetch is not None and conv.input.format.height < height:
         fetch = _whole(fetch, height)
-    array, taps = target.array, taps_of_convolution(target, conv)
+    taps = taps_of_convolution(target, conv)
     run = taps.run_bytes
     row_bytes = row_bytes_of(target, conv)
-    block_bytes = conv.height * taps.num_runs * run * row_bytes
-    sections = sections_of(conv.height * taps.num_runs * run, target.staging_bytes // row_bytes, array.rows)
+    num_rows = conv.height * taps.num_runs * run
+    block_bytes = block_bytes_of(target, conv, num_rows)
+    unit = section_unit(target, conv)
+    least_bytes = min(block_bytes, unit * row_bytes)
+    if least_bytes > target.staging_bytes:
+        raise no_room(target.array, (("weights", least_bytes),), target.staging_bytes)
+    sections = sections_of(num_rows, target.staging_bytes // row_bytes, unit)
     num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
     num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))
     stays = len(sections) == 1
@@ -130,7 +152,7 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
                     ops += staged
                 ops += section_ops(target, conv, taps, tile, weights.result, begin, size, Linear())
             return ops + target.stores(
-                conv.output, sums.result, parameters.result, y, x, idx * array.cols, y_count=y_count, x_count=x_count,
+                conv.output, sums.result, parameters.result, y, x, idx * target.columns, y_count=y_count, x_count=x_count,
                 columns=columns,
             )  # fmt: skip
 
@@ -150,11 +172,11 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         return found
 
     if fetch is None:
-        return split(conv.outputs, array.cols, lambda idx, columns: channels(idx, columns, None))
-    found = channels(Linear(), min(array.cols, conv.outputs), fetch)
-    num, rest = divmod(conv.outputs, array.cols)
+        return split(conv.outputs, target.columns, lambda idx, columns: channels(idx, columns, None))
+    found = channels(Linear(), min(target.columns, conv.outputs), fetch)
+    num, rest = divmod(conv.outputs, target.columns)
     if num > 1:
-        found += loop(num - 1, lambda idx: channels(idx + 1, array.cols, None))
+        found += loop(num - 1, lambda idx: channels(idx + 1, target.columns, None))
     if rest and num:
         found += channels(Linear(num), rest, None)
     return found
@@ -198,6 +220,17 @@ def taps_of_convolution(target: Target, conv: Convolution) -> Taps:
 def row_bytes_of(target: Target, conv: Convolution) -> int:
     """Bytes of a row of weights."""
     return ceil_div(target.array.cols * conv.weight_bits, 8)
+
+
+def block_bytes_of(target: Target, conv: Convolution, num_rows: int) -> int:
+    """Bytes of the weights of a tile of output channels: whole beats."""
+    return aligned(num_rows * row_bytes_of(target, conv), target.array.bus_bytes)
+
+
+def section_unit(target: Target, conv: Convolution) -> int:
+    """What sections are multiples of, in rows of weights: whole vectors, and whole beats."""
+    row_bytes = row_bytes_of(target, conv)
+    return math.lcm(target.array.rows * row_bytes, target.array.bus_bytes) // row_bytes
 
 
 def sections_of(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int]]:

@@ -19,11 +19,13 @@ class InputTile:
     Attributes:
         buffer: Where they stand.
         first_row, first_byte: The activation's row and byte in a row that stand first there.
+        pixel_bytes: From one pixel to the next there, where it is another than the activation's; else 0.
     """
 
     buffer: SSAValue
     first_row: int = 0
     first_byte: int = 0
+    pixel_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,34 @@ def _row_bytes(target: Target, activation: Activation, columns: int) -> int:
     format_, bus = activation.format, target.array.bus_bytes
     most = aligned(columns * format_.pixel_bytes + bus - 1, bus)
     return min(aligned(format_.width * format_.pixel_bytes, bus), most)
+
+
+def staged_slice(
+    target: Target, activation: Activation, rows: Span, columns: Span, channels: Span
+) -> tuple[InputTile, list[Operation]]:
+    """Stages some channels of some rows and columns of an activation; pixels and channels must begin at beats."""
+    format_, num_bytes = activation.format, channels.num
+    place = PlaceOp.build(result_types=[bytes_memref(rows.num, columns.num * num_bytes, SCRATCHPAD)])
+    tile = InputTile(
+        buffer=place.result, first_row=rows.first, first_byte=columns.first * num_bytes + channels.first,
+        pixel_bytes=num_bytes,
+    )  # fmt: skip
+    found: list[Operation] = [place]
+    source = target.buffers.of(activation)
+    most = max(1, PIECE_BEATS * target.array.bus_bytes // num_bytes)
+    for row in range(rows.num):
+        for column in range(0, columns.num, most):
+            begin = (columns.first + column) * format_.pixel_bytes + channels.first
+            maps = {
+                "read_at": (rows.first + row) * format_.row_bytes + begin,
+                "write_at": (row * columns.num + column) * num_bytes,
+            }
+            sizes = {
+                "rows": min(most, columns.num - column), "row_bytes": num_bytes, "read_pitch": format_.pixel_bytes,
+                "write_pitch": num_bytes,
+            }  # fmt: skip
+            found.append(CopyOp.build(**indexed([source, place.result], maps, sizes)))
+    return tile, found
 
 
 def staged_tile(target: Target, activation: Activation, rows: Span, columns: Span) -> tuple[InputTile, list[Operation]]:

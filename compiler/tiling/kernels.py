@@ -20,6 +20,7 @@ from ..ir.tile import Linear
 from ..rows.programs import stages_of
 from .activations import aligned, axes_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .limits import require_sums
 from .movement import Box, copy_ops, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
 from .rows import RowWork, row_ops
@@ -138,6 +139,7 @@ class KernelMaker:
         ops, weights = self._on_chip(op.weights)
         found += ops
         shape, result = shape_of(op.input), op.results[0]
+        require_sums(self.target.array, shape[-1] * 128 * 128)
         parameters, output = self._parameters(op, _name(op)), self._output(op)
         steps = [strides_of(place.format, shape_of(result)) for place in output.targets]
         for batch in np.ndindex(*shape[:-2]):
@@ -156,12 +158,14 @@ class KernelMaker:
 
     def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
         name = _name(op)
+        require_sums(self.target.array, _most_sum(weights))
         source = self.values.activation(operand)
         format_ = source.format
         taps = taps_of(
             self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
         )
-        packed = packed_weights(weights, taps, format_.pixel_bytes, self.target.array.cols)
+        bits = 4 if self.target.has_int4 and weights.min() >= -8 and weights.max() <= 7 else 8
+        packed = packed_weights(self.target, weights, taps, format_.pixel_bytes, bits)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
         output = self._output(op)
@@ -173,7 +177,7 @@ class KernelMaker:
             conv = Convolution(
                 input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
                 height=weights.shape[0], width=weights.shape[1], window=window, outputs=channels, output_height=height,
-                output_width=width, weights=weight_buffer, parameters=parameters,
+                output_width=width, weights=weight_buffer, parameters=parameters, weight_bits=bits,
             )  # fmt: skip
             first = image * format_.height
             if conv.input.is_local:
@@ -244,13 +248,17 @@ class KernelMaker:
         weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
     ) -> list[Operation]:  # fmt: skip
         name = _name(op)
+        factors = sum(
+            16384 if tap.times is not None else 128 * abs(tap.scalar) for tap in taps if tap.weights_at is None
+        )
+        require_sums(self.target.array, (128 if operation == "maximum" else factors) + _most_sum(weights))
         inputs = [self.values.activation(operand) for operand in operands]
         output = self._output(op, table)
         images, height, width, channels = axes_of(shape_of(op.results[0]))
-        cols = self.target.array.cols
-        packed = None
+        packed, weight_bytes = None, 0
         if weights is not None:
-            packed = self.target.constant(f"{name}.weights", channel_weights(weights, cols), "weight")
+            blocks = channel_weights(self.target, weights)
+            packed, weight_bytes = self.target.constant(f"{name}.weights", blocks, "weight"), blocks.shape[1]
         if isinstance(op, qnn.LookupOp):
             ones, zeros = np.ones(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
             parameters = self.target.channel_parameters(name, zeros, ones, zeros)
@@ -273,8 +281,7 @@ class KernelMaker:
                 inputs=tuple(place.image(image) for place in inputs),
                 output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
                 taps=taps, operation=operation, window=window, channels=channels, output_height=height,
-                output_width=width, weights=packed,
-                weight_bytes=0 if weights is None else len(weights) * cols, parameters=parameters,
+                output_width=width, weights=packed, weight_bytes=weight_bytes, parameters=parameters,
             )  # fmt: skip
             found += vector_ops(self.target, work)
         return found
@@ -335,7 +342,7 @@ class KernelMaker:
 
     def _copying(self, added: int = 0) -> SSAValue:
         """Channel parameters that leave elements as they are, and add something."""
-        ones = np.ones(self.target.array.cols, dtype=np.int64)
+        ones = np.ones(self.target.columns, dtype=np.int64)
         return self.target.channel_parameters("copy", ones * added, ones, ones * 0)
 
     def _on_chip(self, operand: SSAValue) -> tuple[list[Operation], Box]:
@@ -377,15 +384,26 @@ class KernelMaker:
         for box_shape, box, begin in boxes:
             write = Box(buffer=made, begin=sum(map(math.prod, zip(begin, strides, strict=True))), strides=strides)
             found += copy_ops(self.target, box_shape, box, write, self._copying())
-        # All bytes, those between pixels too.
-        bytes_ = (format_.images * format_.height, format_.width * format_.pixel_bytes)
+        # As many bytes of a pixel as stores can reach; mostly that is all.
+        rows, array = format_.images * format_.height, self.target.array
+        pixel = min(format_.pixel_bytes, aligned(format_.channels, min(array.cols, array.bus_bytes)))
+        bytes_, steps = (rows, format_.width * pixel), (format_.row_bytes, 1)
+        if pixel < format_.pixel_bytes:
+            bytes_, steps = (rows, format_.width, pixel), (format_.row_bytes, format_.pixel_bytes, 1)
         for place in places:
             if not place.is_local:
-                read = Box(buffer=made, begin=0, strides=(format_.row_bytes, 1))
+                read = Box(buffer=made, begin=0, strides=steps)
                 found += copy_ops(
                     self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), self._copying()
                 )  # fmt: skip
         return found
+
+
+def _most_sum(weights: Array | None) -> int:
+    """The greatest magnitude of a sum of inputs times weights, the last axis of which is that of outputs."""
+    if weights is None or not weights.size:
+        return 0
+    return 128 * int(np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(axis=0).max())
 
 
 def _of_image(fetch: Fetch, first: int, height: int) -> Fetch:

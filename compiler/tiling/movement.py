@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ...archdsl import PassError
 from ..ir.tile import SCRATCHPAD, Linear, PlaceOp, StoreOp, VectorOp, ViewOp, bytes_memref, indexed, space_of
 from .activations import Format
+from .limits import no_room
 from .loops import equal_parts, split
 from .target import Target
 
@@ -47,13 +48,10 @@ def place_for(target: Target, num_bytes: int, what: str) -> PlaceOp:
     """A place of some bytes.
 
     Raises:
-        PassError: There is not so much room.
+        InfeasibleError: There is not so much room.
     """
     if num_bytes > target.staging_bytes:
-        raise PassError(
-            f"{what} needs {num_bytes} B of the scratchpad to be moved, and {target.staging_bytes} B are free:"
-            f" {num_bytes - target.staging_bytes} B are missing; use a larger scratchpad"
-        )
+        raise no_room(target.array, ((what, num_bytes),), target.staging_bytes)
     return PlaceOp.build(result_types=[bytes_memref(1, num_bytes, SCRATCHPAD)])
 
 
@@ -80,14 +78,21 @@ def copy_ops(
     num_x = equal_parts(x_axis[0], min(x_axis[0], target.most_vectors))
     num_y = equal_parts(y_axis[0], min(y_axis[0], max(1, target.most_vectors // num_x)))
     width = read.begin + sum((size - 1) * step for size, step, _ in (*outer, x_axis)) + lanes
-    view = ViewOp(read.buffer, 0, y_axis[0], width, y_axis[1] or width)
+    is_moving = y_axis[1] != 0  # else all rows are one
+    view = ViewOp(read.buffer, 0, y_axis[0] if is_moving else 1, width, y_axis[1] or width)
     slot = target.parameters_op(parameters, Linear())
 
     def moved(read_at: Linear, write_at: Linear, y: Linear, y_count: int, x_count: int) -> list[Operation]:
         sums = target.sums_op(y_count * x_count)
-        maps = {"y": y, "x": read_at, "values_at": Linear(), "sums_at": Linear(), "accumulate": Linear()}
+        maps = {
+            "y": y if is_moving else Linear(),
+            "x": read_at,
+            "values_at": Linear(),
+            "sums_at": Linear(),
+            "accumulate": Linear(),
+        }
         sizes: dict[str, int | str] = {
-            "columns": lanes, "y_count": y_count, "x_count": x_count, "y_step": 1, "x_step": x_axis[1], "values_step": 0,
+            "columns": lanes, "y_count": y_count, "x_count": x_count, "y_step": int(is_moving), "x_step": x_axis[1], "values_step": 0,
             "padding": 0, "operation": "add", "operand": "scalar", "scalar": scalar, "shift": 0, "lanes": "separate",
             "hold": 0, "input_bits": 8,
         }  # fmt: skip

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..ir.data import ConstantOp
+from .borders import MOVES
 
 
 @dataclass(slots=True)
@@ -32,13 +33,18 @@ def is_on_array(op: Operation) -> bool:
 
 
 def parts_of(module: ModuleOp) -> list[Part]:
-    """The programs of a module, in an order in which they can run."""
+    """The programs of a module, in an order in which they can run.
+
+    Args:
+        module: Changed where what it is given is returned under another shape: that the host does.
+    """
+    left = _views_of_inputs(module)
     stage: dict[Operation, int] = {}  # programs that must have ended before an op can run
     parts: list[Part] = []
     for op in module.body.block.ops:
         before = [operand.owner for operand in op.operands if isinstance(operand.owner, Operation)]
-        is_device = is_on_array(op)
-        stage[op] = max((stage[o] + (is_on_array(o) and not is_device) for o in before), default=0)
+        is_device = is_on_array(op) and op not in left
+        stage[op] = max((stage[o] + (is_on_array(o) and o not in left and not is_device) for o in before), default=0)
         if is_device:
             parts += [Part() for _ in range(stage[op] + 1 - len(parts))]
             parts[stage[op]].ops.append(op)
@@ -46,6 +52,34 @@ def parts_of(module: ModuleOp) -> list[Part]:
     for part in parts:
         _find_ends(part)
     return parts
+
+
+def _views_of_inputs(module: ModuleOp) -> set[Operation]:
+    """Reshapes and transposes of what no program has touched, copied for those who read them outside of programs."""
+    copies: dict[Operation, Operation] = {}
+    given: set[SSAValue] = set()
+    for op in list(module.body.block.ops):
+        if not is_on_array(op):
+            given.update(op.results)
+        elif isinstance(op, MOVES) and op.operands[0] in given:
+            given.add(op.results[0])
+            outside = [use for use in op.results[0].uses if not is_on_array(use.operation)]
+            for use in outside:
+                use.operation.operands[use.index] = _copied(op, copies).results[0]
+    return set(copies.values())
+
+
+def _copied(op: Operation, copies: dict[Operation, Operation]) -> Operation:
+    """A copy of a view and of the views that it is of, each once."""
+    if op not in copies:
+        copy = copies[op] = op.clone()
+        source = op.operands[0].owner
+        if isinstance(source, MOVES):
+            copy.operands[0] = _copied(source, copies).results[0]
+        block = op.parent_block()
+        assert block is not None
+        block.insert_op_after(copy, op)
+    return copies[op]
 
 
 def _find_ends(part: Part) -> None:

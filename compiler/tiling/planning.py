@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .exact_planning import optimal_places
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
@@ -51,6 +53,8 @@ class MemoryPlan:
 def plan_memory(lifetimes: Sequence[Lifetime], capacity_bytes: int, unit: int) -> MemoryPlan:
     """Places what spares main memory most first, the larger first, each as low as its neighbours in time allow.
 
+    Where that does not fit and OR-Tools is installed, small cases are packed to the optimum.
+
     Args:
         lifetimes: What needs room.
         capacity_bytes: The room.
@@ -61,6 +65,12 @@ def plan_memory(lifetimes: Sequence[Lifetime], capacity_bytes: int, unit: int) -
         placed = _placed(chosen, unit)
         ends = {item.name: placed[item.name] + item.num_bytes for item in chosen}
         over = [item for item in chosen if ends[item.name] > capacity_bytes]
+        if over:
+            # All of them would fit side by side at any time: perhaps a better packing does.
+            better = optimal_places(chosen, capacity_bytes, unit)
+            if better is not None:
+                placed, over = better, []
+                ends = {item.name: placed[item.name] + item.num_bytes for item in chosen}
         if not over:
             peak = max(ends.values(), default=0)
             return MemoryPlan(addresses=placed, peak_bytes=peak, live_bytes=_most_live(chosen))

@@ -62,7 +62,9 @@ def product_ops(target: Target, product: ComputedProduct, output: Output) -> lis
                 maps = {
                     "y": Linear(),
                     "x": at * (num_x * product.input_step) + term * array.rows + product.input_at,
-                    "weights_at": term * (array.rows * product.weights_step) + idx * array.cols + product.weights_at,
+                    "weights_at": term * (array.rows * product.weights_step)
+                    + idx * target.columns
+                    + product.weights_at,
                     "sums_at": Linear(),
                     "accumulate": term,
                 }
@@ -78,10 +80,10 @@ def product_ops(target: Target, product: ComputedProduct, output: Output) -> lis
                 row = replace(place, format=replace(place.format, pixel_bytes=step))
                 found += target.stores(
                     replace(output, targets=(row,)), sums.result, parameters.result, Linear(), at * num_x,
-                    idx * array.cols + begin, y_count=1, x_count=x_count, columns=num,
+                    idx * target.columns + begin, y_count=1, x_count=x_count, columns=num,
                 )  # fmt: skip
             return found
 
         return [parameters, *split(product.rows, num_x, rows)]
 
-    return [source, weights, *split(product.columns, array.cols, columns)]
+    return [source, weights, *split(product.columns, target.columns, columns)]

@@ -6,10 +6,21 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, ceil_div
+from ...archdsl import ceil_div
 from ..ir.tile import Linear
-from .convolution import Convolution, OutputTile, flattened, row_bytes_of, section_ops, sections_of, taps_of_convolution
+from .convolution import (
+    Convolution,
+    OutputTile,
+    block_bytes_of,
+    flattened,
+    row_bytes_of,
+    section_ops,
+    section_unit,
+    sections_of,
+    taps_of_convolution,
+)
 from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .limits import no_room
 from .loops import equal_parts, loop
 from .target import Target
 
@@ -34,7 +45,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     """The tiling of the least cycles.
 
     Raises:
-        PassError: Not even one output fits.
+        InfeasibleError: Not even one output fits.
     """
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
@@ -45,13 +56,10 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
             )
             for axis in (0, 1)
         )
-        needed = staged_bytes(target, conv.input, rows, columns)
-        weights = target.array.rows * row_bytes_of(target, conv)
-        raise PassError(
-            f"one output needs {needed} B of {conv.input.name} and {weights} B of weights at once, and"
-            f" {target.staging_bytes} B of the scratchpad are free for them: {needed + weights - target.staging_bytes} B"
-            " are missing; use a larger scratchpad"
-        )
+        copies = 2 if conv.output_height * conv.output_width > 1 else 1
+        inputs = copies * staged_bytes(target, conv.input, rows, columns)
+        terms = (("inputs of one output", inputs), ("weights", _least_weight_bytes(target, conv)))
+        raise no_room(target.array, terms, target.staging_bytes)
     return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
 
 
@@ -68,6 +76,13 @@ def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
     return sorted(sizes)
 
 
+def _least_weight_bytes(target: Target, conv: Convolution) -> int:
+    """The least room for weights: all of a tile of output channels, or two loads."""
+    taps = taps_of_convolution(target, conv)
+    block_bytes = block_bytes_of(target, conv, conv.height * taps.num_runs * taps.run_bytes)
+    return min(block_bytes, 2 * section_unit(target, conv) * row_bytes_of(target, conv))
+
+
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
     """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
     array, format_ = target.array, conv.input.format
@@ -81,10 +96,10 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
     input_bytes = staged_bytes(target, conv.input, rows, columns)
     taps = taps_of_convolution(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = num_rows * row_bytes_of(target, conv)
-    least_bytes = min(block_bytes, 2 * array.rows * row_bytes_of(target, conv))
+    block_bytes = block_bytes_of(target, conv, num_rows)
+    least_bytes = _least_weight_bytes(target, conv)
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
-    num_outputs = ceil_div(conv.outputs, array.cols)
+    num_outputs = ceil_div(conv.outputs, target.columns)
     num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
     compute = num_tiles * num_outputs * num_taps * max(num_y * num_x, array.rows + 1)
     beat = array.cycles_per_beat / array.bus_bytes
@@ -113,12 +128,12 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     tiling = choose_stream_tiling(target, conv)
     taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = num_rows * row_bytes
-    num_outputs = ceil_div(conv.outputs, target.array.cols)
+    block_bytes = block_bytes_of(target, conv, num_rows)
+    num_outputs = ceil_div(conv.outputs, target.columns)
     panel = tiling.panel or num_outputs
     copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
     room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
-    sections = sections_of(num_rows, room // row_bytes, target.array.rows)
+    sections = sections_of(num_rows, room // row_bytes, section_unit(target, conv))
     found: list[Operation] = []
 
     def channels(
@@ -139,7 +154,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
                 place, staged = target.staged(conv.weights, at * block_bytes + begin * row_bytes, size * row_bytes)
                 ops += staged + section_ops(target, conv, taps, outputs, place.result, begin, size, Linear())
         return ops + target.stores(
-            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.array.cols, y_count=y_count,
+            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.columns, y_count=y_count,
             x_count=x_count, columns=columns,
         )  # fmt: skip
 
@@ -149,7 +164,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
         if tiling.panel:
             kept, staged = target.staged(conv.weights, Linear(first * block_bytes), num * block_bytes)
             found += staged
-        rest = conv.outputs % target.array.cols if first + num == num_outputs else 0
+        rest = conv.outputs % target.columns if first + num == num_outputs else 0
         for y in range(0, conv.output_height, tiling.num_y):
             for x in range(0, conv.output_width, tiling.num_x):
                 y_count, x_count = min(tiling.num_y, conv.output_height - y), min(tiling.num_x, conv.output_width - x)
@@ -160,7 +175,7 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
                 found += loop(
                     num - bool(rest),
                     lambda idx, tile=tile, inputs=inputs, place=place, first=first: channels(
-                        idx + first, target.array.cols, tile, inputs, place, first
+                        idx + first, target.columns, tile, inputs, place, first
                     ),
                 )
                 if rest:

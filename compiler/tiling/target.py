@@ -27,13 +27,19 @@ from ..ir.tile import (
     bytes_memref,
     indexed,
 )
-from .activations import Activation, Buffers, aligned
+from .activations import Activation, Buffers, aligned, tile_columns
 from .loops import split
 
 Ints = npt.NDArray[np.int64]
 PIECE_BEATS = 64
 """Beats of one load: enough to hide main memory's latency with few loads under way, and little enough that others get
 their turn."""
+
+
+def in_beats(tiles: npt.NDArray[np.uint8], array: PeArray) -> npt.NDArray[np.uint8]:
+    """Bytes [tiles, ...] with each tile filled up to whole beats."""
+    flat = tiles.reshape(len(tiles), -1)
+    return np.pad(flat, [(0, 0), (0, -flat.shape[1] % array.bus_bytes)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,7 @@ class Target:
         buffers: The module's buffers.
         store: Arrays by content.
         staging_bytes: Bytes of the scratchpad for data that live for a while.
+        has_int4: Whether weights that fit 4 bits take no more.
         memory_bytes: First byte of main memory that nothing has yet.
     """
 
@@ -69,6 +76,7 @@ class Target:
     buffers: Buffers
     store: DataStore
     staging_bytes: int
+    has_int4: bool = False
     memory_bytes: int = 0
     _constants: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
 
@@ -76,6 +84,11 @@ class Target:
     def most_vectors(self) -> int:
         """Vectors of sums of a tile: what is left holds those that are being stored."""
         return max(1, self.array.accumulator_vectors // 2)
+
+    @property
+    def columns(self) -> int:
+        """Output channels of a tile."""
+        return tile_columns(self.array)
 
     def constant(self, name: str, content: npt.NDArray[np.uint8], role: str, *, is_shared: bool = True) -> SSAValue:
         """The buffer of some bytes, whole beats; the same bytes stand in memory once, unless they may not be shared."""
@@ -89,14 +102,14 @@ class Target:
 
     def channel_parameters(self, name: str, bias: Ints, multiplier: Ints, shift: Ints) -> SSAValue:
         """The buffer of channel parameters: one slot per tile of channels."""
-        cols, slot = self.array.cols, self.slot_bytes
-        num = ceil_div(len(bias), cols)
+        cols, columns, slot = self.array.cols, self.columns, self.slot_bytes
+        num = ceil_div(len(bias), columns)
         content = np.zeros((num, slot), dtype=np.uint8)
         at = 0
         for values, kind, width in ((bias, "<i4", 4), (multiplier, "<i4", 4), (shift, "u1", 1)):
-            padded = np.zeros(num * cols, dtype=kind)
+            padded = np.zeros(num * columns, dtype=kind)
             padded[: len(values)] = values
-            content[:, at : at + cols * width] = padded.view(np.uint8).reshape(num, cols * width)
+            content[:, at : at + columns * width] = padded.view(np.uint8).reshape(num, columns * width)
             at += cols * width
         return self.constant(f"{name}.parameters", content.reshape(-1), "parameter")
 

@@ -190,7 +190,8 @@ class Values:
         """Whether a reshape leaves every byte where it is."""
         root = self.root(op.input)
         if root not in self._tensors:  # an input that is read for the first time takes any shape
-            return root in self.part.inputs and len(list(root.uses)) == 1
+            is_returned = op.result in self.part.outputs
+            return root in self.part.inputs and len(list(root.uses)) == 1 and not is_returned
         source = Activation(name="", format=self._tensors[root].format, space=MAIN, address=0)
         try:
             format_ = _viewed(source, shape_of(op.result)).format

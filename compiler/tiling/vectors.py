@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import PassError, ceil_div
+from ...archdsl import ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, VectorOp, indexed, pitch_of
-from .activations import Activation
-from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .activations import Activation, aligned
+from .inputs import InputTile, Span, most_span, staged_bytes, staged_slice, staged_tile, window_spans
+from .limits import no_room
 from .loops import equal_parts, split
-from .target import Output, Target
+from .target import Output, Target, in_beats
 
 Operation2d = Literal["add", "maximum"]
 
@@ -81,13 +82,16 @@ class VectorWork:
         return is_plain and len(self.inputs) == 1 and height * width == len(self.taps) > num_outputs
 
 
-def channel_weights(weights: npt.NDArray[np.int8], cols: int) -> npt.NDArray[np.uint8]:
-    """Weights [taps, C] as bytes per tile of channels: a vector of `cols` per tap."""
+def channel_weights(target: Target, weights: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
+    """Weights [taps, C] as bytes per tile of channels: a vector per tap, whole beats."""
     num_taps, channels = weights.shape
-    num_tiles = ceil_div(channels, cols)
-    padded = np.zeros((num_taps, num_tiles * cols), dtype=np.int8)
+    columns, cols = target.columns, target.array.cols
+    num_tiles = ceil_div(channels, columns)
+    padded = np.zeros((num_taps, num_tiles * columns), dtype=np.int8)
     padded[:, :channels] = weights
-    return np.ascontiguousarray(padded.reshape(num_taps, num_tiles, cols).transpose(1, 0, 2)).view(np.uint8)
+    wide = np.zeros((num_tiles, num_taps, cols), dtype=np.int8)
+    wide[:, :, :columns] = padded.reshape(num_taps, num_tiles, columns).transpose(1, 0, 2)
+    return in_beats(wide.view(np.uint8), target.array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
     tile of it is staged once, and all channels pass it.
 
     Raises:
-        PassError: Not even one output fits.
+        InfeasibleError: Not even one output fits.
     """
     num_x = equal_parts(work.output_width, min(target.most_vectors, work.output_width))
     num_y = equal_parts(work.output_height, min(max(1, target.most_vectors // num_x), work.output_height))
@@ -129,7 +133,16 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
                 ),
             ),
         )  # fmt: skip
-    num_y, num_x = _staged_size(target, work, num_y, num_x)
+    num_y, num_x, num_channels = _staged_size(target, work, num_y, num_x)
+    found: list[Operation] = []
+    for first in range(0, work.channels, num_channels):
+        channels = Span(first=first, num=min(num_channels, work.channels - first))
+        found += _staged_channels(target, work, num_y, num_x, channels)
+    return found
+
+
+def _staged_channels(target: Target, work: VectorWork, num_y: int, num_x: int, channels: Span) -> list[Operation]:
+    """Some channels, tile of outputs by tile of outputs."""
     found: list[Operation] = []
     for y in range(0, work.output_height, num_y):
         for x in range(0, work.output_width, num_x):
@@ -140,16 +153,20 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
                     inputs.append(InputTile(buffer=target.buffers.of(place)))
                     continue
                 spans = window_spans(place, work.window, work.reach, (y, y_count), (x, x_count))
-                staged, ops = staged_tile(target, place, *spans)
+                if channels.num == work.channels:
+                    staged, ops = staged_tile(target, place, *spans)
+                else:
+                    end = min(aligned(channels.first + channels.num, target.columns), place.format.pixel_bytes)
+                    staged, ops = staged_slice(target, place, *spans, replace(channels, num=end - channels.first))
                 inputs.append(staged)
                 found += ops
             tile = _OutputTile(y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, inputs=tuple(inputs))
-            found += _channel_tiles(target, work, lambda pass_tile, tile=tile: pass_tile(tile))
+            found += _channel_tiles(target, work, lambda pass_tile, tile=tile: pass_tile(tile), channels)
     return found
 
 
-def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tuple[int, int]:
-    """The largest tile of outputs whose inputs fit twice beside the weights."""
+def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tuple[int, int, int]:
+    """The largest tile of outputs whose inputs fit twice beside the weights, and the channels of which all can be staged."""
     room = target.staging_bytes - 2 * work.weight_bytes
 
     def needed(num_y: int, num_x: int) -> int:
@@ -172,20 +189,37 @@ def _staged_size(target: Target, work: VectorWork, num_y: int, num_x: int) -> tu
         elif needed(1, 1) <= room:
             break
         else:
-            raise PassError(
-                f"one output needs {needed(1, 1)} B of its inputs at once, and {room} B of the scratchpad are free for"
-                f" them: {needed(1, 1) - room} B are missing; use a larger scratchpad"
-            )
-    return equal_parts(work.output_height, num_y), equal_parts(work.output_width, num_x)
+            return 1, 1, _slice_channels(target, work, needed(1, 1), room)
+    return equal_parts(work.output_height, num_y), equal_parts(work.output_width, num_x), work.channels
+
+
+def _slice_channels(target: Target, work: VectorWork, needed_bytes: int, room: int) -> int:
+    """The most channels, whole tiles and whole beats, of which the inputs of one output fit."""
+    bus, places = target.array.bus_bytes, [place for place in work.inputs if not place.is_local]
+    unit = max(target.columns, bus)
+    pixels = sum(
+        min(place.format.height, work.reach[0]) * min(place.format.width, work.reach[1]) for place in places
+    )  # fmt: skip
+    is_whole = all(place.format.pixel_bytes % bus == place.format.row_bytes % bus == 0 for place in places)
+    num = max(0, room) // pixels // unit * unit
+    if num and is_whole:
+        return num
+    least = pixels * unit if is_whole else needed_bytes
+    raise no_room(
+        target.array, (("inputs of one output", least), ("weights", 2 * work.weight_bytes)), target.staging_bytes
+    )  # fmt: skip
 
 
 def _channel_tiles(
-    target: Target, work: VectorWork, passes: Callable[[Callable[[_OutputTile], list[Operation]]], list[Operation]]
-) -> list[Operation]:
-    """A loop over tiles of channels: their weights and parameters, and `passes` over tiles of outputs."""
-    cols = target.array.cols
+    target: Target, work: VectorWork, passes: Callable[[Callable[[_OutputTile], list[Operation]]], list[Operation]],
+    span: Span | None = None,
+) -> list[Operation]:  # fmt: skip
+    """A loop over tiles of channels, of some of them or of all: weights, parameters, and `passes` over tiles of outputs."""
+    cols = target.columns
+    begin, num = (span.first // cols, span.num) if span else (0, work.channels)
 
-    def channels(idx: Linear, columns: int) -> list[Operation]:
+    def channels(at: Linear, columns: int) -> list[Operation]:
+        idx = at + begin
         parameters = target.parameters_op(work.parameters, idx)
         found: list[Operation] = [parameters]
         weights = None
@@ -212,16 +246,21 @@ def _channel_tiles(
 
         return found + passes(pass_tile)
 
-    return split(work.channels, cols, channels)
+    return split(num, cols, channels)
 
 
 def _place(work: VectorWork, tile: _OutputTile, source: int, y: int, x: int, channel: Linear) -> tuple[Linear, Linear]:
     """Row and byte in the row, in the buffer, of the input at a place of the first window."""
-    window, inputs, pixel = work.window, tile.inputs[source], work.inputs[source].format.pixel_bytes
+    window, inputs, pixel = work.window, tile.inputs[source], _pixel_bytes(work, tile, source)
     return (
         tile.y * window.strides[0] + (y - window.pads[0] - inputs.first_row),
         tile.x * (window.strides[1] * pixel) + channel + ((x - window.pads[1]) * pixel - inputs.first_byte),
     )
+
+
+def _pixel_bytes(work: VectorWork, tile: _OutputTile, source: int) -> int:
+    """From one pixel of an input to the next, in the buffer."""
+    return tile.inputs[source].pixel_bytes or work.inputs[source].format.pixel_bytes
 
 
 def _vector(
@@ -229,7 +268,7 @@ def _vector(
     channel: Linear, columns: int, order: int,
 ) -> Operation:  # fmt: skip
     """One tap for all outputs of a tile."""
-    pixel, window = work.inputs[tap.source].format.pixel_bytes, work.window
+    pixel, window = _pixel_bytes(work, tile, tap.source), work.window
     y, x = _place(work, tile, tap.source, tap.y, tap.x, channel)
     maps = {"y": y, "x": x, "values_at": Linear(), "sums_at": Linear(), "accumulate": Linear(order)}
     sizes: dict[str, int | str] = {
@@ -241,7 +280,7 @@ def _vector(
     if tap.times is not None:
         other_y, other_x = _place(work, tile, tap.times, 0, 0, channel)
         values = [tile.inputs[tap.times].buffer]
-        sizes |= {"operand": "sequence", "scalar": 0, "values_step": work.inputs[tap.times].format.pixel_bytes}
+        sizes |= {"operand": "sequence", "scalar": 0, "values_step": _pixel_bytes(work, tile, tap.times)}
         maps["values_at"] = other_y * pitch_of(values[0]) + other_x
     elif tap.weights_at is not None:
         assert weights is not None
@@ -255,7 +294,7 @@ def _held(
     target: Target, work: VectorWork, tile: _OutputTile, sums: SSAValue, channel: Linear, columns: int
 ) -> list[Operation]:
     """All taps of one output after the other, each output by one instruction: for windows of many taps and few outputs."""
-    pixel, window = work.inputs[0].format.pixel_bytes, work.window
+    pixel, window = _pixel_bytes(work, tile, 0), work.window
     height, width = work.reach
     found: list[Operation] = []
     for output in range(tile.y_count * tile.x_count):

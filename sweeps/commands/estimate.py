@@ -123,7 +123,7 @@ def estimate(
 
     terminal = Terminal.of(context)
     chip = _load_arch(arch, overrides)
-    network = load_workload(workload, _sizes(shapes), strict)
+    network = load_workload(workload, sizes_of(shapes), strict)
     options = EstimateOptions(
         objective=objective,
         convention=convention.value,
@@ -136,7 +136,7 @@ def estimate(
     try:
         found = _estimate(terminal, network, chip, options)
     except InfeasibleError as error:
-        _say_infeasible(terminal, error.infeasible, as_json=as_json)
+        say_infeasible(terminal, error.infeasible, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE) from error
     _print(terminal, {**found.document, "sources": found.sources}, as_json=as_json)
     if roofline is not None:
@@ -155,7 +155,7 @@ def _load_arch(arch: str, overrides: Sequence[str] | None) -> SpatialArch:
     return found
 
 
-def _sizes(shapes: Sequence[str] | None) -> dict[str, int]:
+def sizes_of(shapes: Sequence[str] | None) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in shapes or ():
         name, equals, value = text.partition("=")
@@ -177,7 +177,8 @@ def _estimate(terminal: Terminal, network: Workload, chip: SpatialArch, options:
     )
 
 
-def _say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
+def say_infeasible(terminal: Terminal, infeasible: Infeasible, *, as_json: bool) -> None:
+    """Print why nothing fits, as text or as JSON."""
     from dataclasses import asdict
 
     from ..document import SCHEMA_VERSION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -171,10 +171,10 @@ def run(
         max_cycles=max_cycles,
     )
     given = random_inputs(image, seed) if inputs is None else load_inputs(image, inputs)
-    _build_first(terminal, image, "plain" if waves is None else "waves")
+    build_first(terminal, image, "plain" if waves is None else "waves")
     found = run_image(image, given, options)
     if output is not None:
-        _save_arrays(output, found.outputs)
+        save_arrays(output, found.outputs)
         terminal.note(f"wrote {output}")
     if waves is not None:
         terminal.note(f"wrote {waves}")
@@ -347,7 +347,7 @@ def _lines(terminal: Terminal, images: Sequence[ProgramImage], seed: int) -> tup
     with tempfile.TemporaryDirectory() as made:
         paths: list[Path] = []
         for array, some in groups.items():
-            _build_first(terminal, some[0], "coverage")
+            build_first(terminal, some[0], "coverage")
             jobs = [
                 Job(
                     program=image.program,
@@ -372,7 +372,7 @@ def _pe_array(arch: str, overrides: Sequence[str] | None) -> PeArray:
     return pe_array(found)
 
 
-def _build_first(terminal: Terminal, image: ProgramImage, kind: BuildKind) -> None:
+def build_first(terminal: Terminal, image: ProgramImage, kind: BuildKind) -> None:
     """Build before the run, and say so: a first build takes half a minute."""
     from ...rtl import build as build_simulator
 
@@ -381,7 +381,8 @@ def _build_first(terminal: Terminal, image: ProgramImage, kind: BuildKind) -> No
     terminal.detail(f"{'found' if made.is_reused else 'built'} {made.folder}")
 
 
-def _save_arrays(path: Path, arrays: Mapping[str, Ints]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays by name; the folder is made."""
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)

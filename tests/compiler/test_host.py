@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import ModelProto
 
-from tileloom.archdsl import CompileError
+from tileloom.archdsl import CompileError, PassError
 from tileloom.compiler.host import Place, host_ops
 from tileloom.compiler.ir.store import DataStore
 from tileloom.compiler.passes.base import PassContext
@@ -55,4 +55,5 @@ def test_network_of_real_numbers_is_apart() -> None:
     net = Network()
     module, _ = lower_network(net.model(net.node("Relu", [net.input((2, 3), "float32")])))
     assert [host.place for host in host_ops(module)] == [Place.APART]
-    CheckHostOps().run(module, PassContext(store=DataStore()))
+    with pytest.raises(PassError, match="nothing of the network is quantised to 8 bits"):
+        CheckHostOps().run(module, PassContext(store=DataStore()))

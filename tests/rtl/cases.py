@@ -36,6 +36,26 @@ Bytes = npt.NDArray[np.uint8]
 Int8 = npt.NDArray[np.int8]
 
 
+PLAIN: dict[str, object] = {}
+TIGHT: dict[str, object] = {
+    "hierarchy.scratchpad.banks": 1,
+    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
+    "hierarchy.accumulator.banks": 1,
+    "hierarchy.mac.vector_lanes": 2,
+    "control.queue_depth": 3,
+    "control.loads_in_flight": 2,
+    "control.requests_in_flight": 3,
+    "control.rounding": "half_away",
+}
+"""One bank with one port, few lanes, short queues: everything waits for everything."""
+ONE_PORT: dict[str, object] = {
+    "hierarchy.scratchpad.banks": 2,
+    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
+    "hierarchy.mac.datatypes.int8.accumulator_bits": 24,
+}
+"""Two banks with one port: a load may hold up inputs, and let weights pass. Sums are narrower than biases."""
+
+
 def array_of(rows: int, cols: int, bus_bytes: int, overrides: Mapping[str, object] | None = None) -> PeArray:
     """A PE array of some size, with a scratchpad of 64 KiB."""
     sizes = {"rows": rows, "cols": cols, "bus_bytes": bus_bytes, "scratchpad": "64 KiB"}

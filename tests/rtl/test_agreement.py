@@ -15,7 +15,10 @@ from tileloom.models import replay, time_kernel, with_issue_cycles
 from tileloom.rtl import Job, RtlResult, run_programs
 
 from .cases import (
+    ONE_PORT,
+    PLAIN,
     SMALL_MEMORIES,
+    TIGHT,
     Case,
     array_of,
     assert_agree,
@@ -29,24 +32,6 @@ from .programs import RandomProgram
 pytestmark = pytest.mark.rtl
 
 Sizes = tuple[int, int, int]
-PLAIN: dict[str, object] = {}
-TIGHT: dict[str, object] = {
-    "hierarchy.scratchpad.banks": 1,
-    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
-    "hierarchy.accumulator.banks": 1,
-    "hierarchy.mac.vector_lanes": 2,
-    "control.queue_depth": 3,
-    "control.loads_in_flight": 2,
-    "control.requests_in_flight": 3,
-    "control.rounding": "half_away",
-}
-"""One bank with one port, few lanes, short queues: everything waits for everything."""
-ONE_PORT: dict[str, object] = {
-    "hierarchy.scratchpad.banks": 2,
-    "hierarchy.scratchpad.ports": {"read": 0, "write": 0, "read_write": 1},
-    "hierarchy.mac.datatypes.int8.accumulator_bits": 24,
-}
-"""Two banks with one port: a load may hold up inputs, and let weights pass. Sums are narrower than biases."""
 ARRAYS: tuple[tuple[Sizes, Mapping[str, object], int], ...] = (
     ((4, 4, 4), PLAIN, 12),
     ((8, 8, 8), PLAIN, 12),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
@@ -9,6 +10,7 @@ from xdsl.ir import SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from tileloom.compiler.interpreters.graph import run_graph_op
 from tileloom.compiler.ir.attributes import tensor_type
 from tileloom.compiler.ir.data import Data, InputOp, OutputOp
 from tileloom.compiler.ir.graph import Graph, OnnxOp, make_op
@@ -71,3 +73,14 @@ def test_shapes_that_do_not_fit_are_refused(
     op = make_op(op_type, [value(*shape) for shape in shapes], [tensor_type(result, "float32")], version=13)
     with pytest.raises(VerifyException, match=message):
         op.verify()
+
+
+def test_padded_maximum_of_integers_is_interpreted() -> None:
+    source = InputOp("x", tensor_type((1, 1, 2, 2), "int8"))
+    op = make_op(
+        "MaxPool", [source.result], [tensor_type((1, 1, 3, 3), "int8")], version=16,
+        attributes={"kernel_shape": (2, 2), "pads": (1, 1, 1, 1)},
+    )  # fmt: skip
+    (found,) = run_graph_op(op, [np.array([[[[-128, -5], [-7, -6]]]], dtype=np.int8)])
+    assert found.dtype == np.int8
+    assert found[0, 0].tolist() == [[-128, -5, -5], [-7, -5, -5], [-7, -6, -6]]

@@ -26,6 +26,7 @@ from xdsl.irdl import (
 )
 
 from tileloom.archdsl import CompileError
+from tileloom.compiler.ir.groups import MOST_GROUPS
 from tileloom.compiler.ir.irdl import irdl_text
 from tileloom.compiler.ir.mlir_opt import OVERRIDE, check_with_mlir, find_mlir_opt
 from tileloom.compiler.ir.text import print_module
@@ -61,19 +62,25 @@ class TwoGroups(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=False),)
 
 
+def sizes(num_waits: int) -> str:
+    """How many operands each of MLIR's groups of a `wide.loop` has."""
+    rest = [0] * (MOST_GROUPS - 1)
+    return f"operand_segment_sizes = array<i32: {', '.join(map(str, [1, 1, num_waits, *rest]))}>"
+
+
 WIDE = Dialect("wide", [Loop, TwoGroups], [Token])
-LOOP = """
-"builtin.module"() ({
+LOOP = f"""
+"builtin.module"() ({{
   %0, %1 = "builtin.unrealized_conversion_cast"() : () -> (index, memref<4xi8>)
-  %2 = "wide.loop"(%0, %1) ({
+  %2 = "wide.loop"(%0, %1) ({{
   ^bb0(%i: index):
-    "llvm.unreachable"() : () -> ()
-  }) {kind = "parallel"} : (index, memref<4xi8>) -> !wide.token<"load">
-  %3 = "wide.loop"(%0, %1, %2, %2) ({
-  }) {kind = "parallel", is_last}
+    "omp.terminator"() : () -> ()
+  }}) {{kind = "parallel", {sizes(0)}}} : (index, memref<4xi8>) -> !wide.token<"load">
+  %3 = "wide.loop"(%0, %1, %2, %2) ({{
+  }}) {{kind = "parallel", is_last, {sizes(2)}}}
     : (index, memref<4xi8>, !wide.token<"load">, !wide.token<"load">) -> !wide.token<"load">
-  "wide.two_groups"(%0, %0) {operandSegmentSizes = array<i32: 1, 1>} : (index, index) -> ()
-}) {wide.anything = 1 : i64, data.after = "01-x"} : () -> ()
+  "wide.two_groups"(%0, %0) {{operand_segment_sizes = array<i32: 1, 1>}} : (index, index) -> ()
+}}) {{wide.anything = 1 : i64, data.after = "01-x"}} : () -> ()
 """
 
 
@@ -121,7 +128,7 @@ def test_dialects_with_regions_types_and_groups_pass() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('kind = "parallel"}', 'kind = "serial"}', "expected '\"parallel\"' but got '\"serial\"'"),
+        ('kind = "parallel"', 'kind = "serial"', "expected '\"parallel\"' but got '\"serial\"'"),
         ("(%0, %1, %2, %2) ({\n  })", "(%0, %1, %2, %2)", "expected 1 but got 0"),
         ("(%0, %1, %2, %2)", "(%0, %1, %0, %2)", "wide.token"),
     ],
@@ -155,8 +162,8 @@ def test_what_irdl_cannot_say_is_told() -> None:
 
 def test_named_form_has_the_names() -> None:
     text = irdl_text([WIDE], is_named=True)
-    assert "irdl.operands(first: %0, memory: %1, waits: variadic %2)" in text
-    assert "irdl.regions(body: %4)" in text
+    assert "irdl.operands(first: %0, memory: %1, waits0: variadic %2, waits1: variadic %3" in text
+    assert "irdl.regions(body: %19)" in text
 
 
 def test_missing_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

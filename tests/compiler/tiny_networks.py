@@ -1,0 +1,36 @@
+"""Small networks that compile in a moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tileloom.archdsl import SpatialArch, load_arch
+from tileloom.compiler.generators.arithmetic import Floats
+from tileloom.compiler.generators.builder import GraphBuilder
+from tileloom.compiler.generators.layers import dense
+from tileloom.compiler.generators.quantisation import Scale
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def tpe_8x8(**overrides: object) -> SpatialArch:
+    """The preset, with other parameters."""
+    found = load_arch("tpe_8x8", {f"parameters.{name}": value for name, value in overrides.items()})
+    assert isinstance(found, SpatialArch)
+    return found
+
+
+def _running_sum(array: Floats) -> Floats:
+    return np.cumsum(array, axis=1)
+
+
+def two_programs() -> ModelProto:
+    """Two matrix products of uint8 with a running sum between them, which only the host can do."""
+    builder = GraphBuilder(1, name="two", dtype="uint8")
+    tensor = dense(builder, builder.add_input((2, 24), Scale(scale=0.5, zero_point=3)), 16)
+    axis = builder.add_constant(np.asarray(1, np.int64), "axis")
+    sums = builder.apply("CumSum", [builder.dequantise(tensor)], _running_sum, [axis])
+    return builder.finish([dense(builder, builder.quantise(sums), 8)])

@@ -1,0 +1,96 @@
+"""Whole networks and random graphs on the RTL: every byte as the functional simulator, every cycle as event replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from tileloom.archdsl import ProgramImage, take_array
+from tileloom.compiler.compilation import CompileOptions
+from tileloom.compiler.generators import random_quantised_graph
+from tileloom.models import replay, with_issue_cycles
+from tileloom.rtl import Job, run_programs
+
+from ..compiler.arrays import Overrides, arch_named, arch_of, random_options
+from ..compiler.compiled import (
+    GENERATORS,
+    PRESETS,
+    TINY,
+    compiled,
+    compiled_file,
+    compiled_for,
+    filled_memory,
+    generated,
+    lowered,
+    only_image,
+    stored_layers,
+    values_of,
+)
+from .cases import ONE_PORT, PLAIN, TIGHT, assert_same
+
+pytestmark = pytest.mark.rtl
+
+ARRAYS: Mapping[tuple[int, int, int], Overrides] = {
+    (4, 16, 4): PLAIN, (16, 4, 4): PLAIN, (8, 8, 4): TIGHT, (4, 8, 4): ONE_PORT,
+}  # fmt: skip
+"""Of random graphs."""
+SEEDS_PER_ARRAY = 5
+
+
+def job_of(image: ProgramImage, seed: int = 1) -> Job:
+    """A program with random inputs, on the main memory of its architecture."""
+    array = image.array
+    return Job(
+        program=image.program, memory=filled_memory(image, seed), latency_cycles=array.latency_cycles,
+        cycles_per_beat=array.cycles_per_beat,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", PRESETS)
+def test_generated_networks(arch: str) -> None:
+    images = [only_image(compiled(name, arch)) for name in GENERATORS]
+    assert_same(images[0].array, [job_of(image) for image in images])
+
+
+@pytest.mark.parametrize("arch", PRESETS)
+def test_tiny_networks(arch: str, shared_data: Path) -> None:
+    images = [only_image(compiled_file(shared_data / "mlperf_tiny" / f"{name}.onnx", arch)) for name in TINY]
+    assert_same(images[0].array, [job_of(image) for image in images])
+
+
+def test_every_layer_is_stored_as_the_interpreter_has_it() -> None:
+    network = compiled("resnet8", "tpe_16x16", CompileOptions(keeps_layers=True))
+    image = only_image(network)
+    (result,) = assert_same(image.array, [job_of(image)])
+    module, _, store = lowered(generated("resnet8"), arch_named("tpe_16x16"))
+    (symbol,) = image.symbols("input")
+    values = values_of(module, store, take_array(filled_memory(image, 1), symbol))
+    layers = stored_layers(network, module, result.memory)
+    assert len(layers) >= 10
+    for op, array in layers.items():
+        assert np.array_equal(array, values[op.results[0]])
+
+
+def test_network_in_static_mode_takes_the_same_cycles() -> None:
+    image = only_image(compiled("dscnn", "tpe_8x8"))
+    found = replay(image.array, image.program)
+    job = replace(job_of(image), program=with_issue_cycles(image.program, found), is_static=True)
+    tokens, static = run_programs(image.array, [job_of(image), job])
+    assert static.error is None
+    assert static.cycles == tokens.cycles == found.cycles
+    assert np.array_equal(static.memory, tokens.memory)
+
+
+@pytest.mark.parametrize(("idx", "sizes"), list(enumerate(ARRAYS)))
+def test_random_graphs(idx: int, sizes: tuple[int, int, int]) -> None:
+    arch = arch_of(*sizes, ARRAYS[sizes])
+    for seed in range(idx * SEEDS_PER_ARRAY, (idx + 1) * SEEDS_PER_ARRAY):
+        network = compiled_for(random_quantised_graph(seed), arch, random_options(Random(seed), arch))
+        for image in network.images.values():
+            # Each in a simulator of its own: bytes between pixels may be what the scratchpad held before.
+            assert_same(image.array, [job_of(image, seed)])
