@@ -14,7 +14,7 @@ from .ir.graph import GraphOp
 
 SUPPORTED = (
     "Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "ReduceMean", "Add", "Sub",
-    "Mul", "BatchNormalization", "Relu", "Clip", "functions of one element", "Concat", "Flatten", "Gather along known indices",
+    "Mul", "BatchNormalization", "Relu", "Clip", "Softmax", "LayerNormalization", "functions of one element", "Concat", "Flatten", "Gather along known indices",
     "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
 )  # fmt: skip
 """What the array runs between int8 tensors."""

@@ -23,12 +23,14 @@ from .passes.convert_movement_to_qnn import ConvertMovementToQnn
 from .passes.convert_pools_to_qnn import ConvertPoolsToQnn
 from .passes.convert_products_to_qnn import ConvertProductsToQnn
 from .passes.convert_qoperator_to_qdq import ConvertQoperatorToQdq
+from .passes.convert_rows_to_qnn import ConvertRowsToQnn
 from .passes.convert_unsigned_to_signed import ConvertUnsignedToSigned
 from .passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from .passes.eliminate_dead_code import EliminateDeadCode
 from .passes.fold_batch_norm import FoldBatchNorm
 from .passes.fold_constants import FoldConstants
 from .passes.fold_permutations import FoldPermutations
+from .passes.fuse_layer_norms import FuseLayerNorms
 from .passes.fuse_lookups import FuseLookups
 from .passes.hoist_quantize import HoistQuantize
 from .passes.lower_border_pools import LowerBorderPools
@@ -50,6 +52,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     CanonicaliseGraph(),
     LowerGemm(),
     LowerOneDimensional(),
+    FuseLayerNorms(),
     LowerMeans(),
     LowerBorderPools(),
     FoldBatchNorm(),
@@ -66,6 +69,7 @@ FRONT_PASSES: tuple[Pass, ...] = (
     ConvertProductsToQnn(),
     ConvertPoolsToQnn(),
     ConvertFunctionsToQnn(),
+    ConvertRowsToQnn(),
     ConvertElementwiseToQnn(),
     ConvertMovementToQnn(),
     EliminateDeadCode(),

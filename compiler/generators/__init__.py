@@ -9,6 +9,7 @@ from .networks import (
     quantised_tiny,
 )
 from .random_graphs import random_quantised_graph
+from .transformer import quantised_transformer
 
 __all__ = [
     "quantised_autoencoder",
@@ -17,5 +18,6 @@ __all__ = [
     "quantised_resnet8",
     "quantised_resnet50",
     "quantised_tiny",
+    "quantised_transformer",
     "random_quantised_graph",
 ]

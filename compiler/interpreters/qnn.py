@@ -18,6 +18,8 @@ from ...models import requantised
 from ..ir import qnn
 from ..ir.attributes import shape_of
 from ..ir.store import Array
+from ..rows.programs import stages_of
+from .rows import run_stages
 
 Int64 = npt.NDArray[np.int64]
 Operands: TypeAlias = Sequence[Array]
@@ -90,6 +92,14 @@ def _lookup(op: qnn.LookupOp, operands: Operands, rounding: Rounding) -> Array:
     return operands[1][operands[0].view(np.uint8)]
 
 
+def _rows(op: qnn.SoftmaxOp | qnn.LayerNormOp, operands: Operands, rounding: Rounding) -> Array:
+    source, tables, *constants = operands
+    how, shape = qnn.requantisation_of(op), shape_of(op.result)
+    limits = (how.zero_point, how.low, how.high)
+    found = run_stages(stages_of(op), source.reshape(-1, shape[-1]), tables, constants, limits, rounding)
+    return found.reshape(shape)
+
+
 def _reshape(op: qnn.ReshapeOp, operands: Operands, rounding: Rounding) -> Array:
     del rounding
     return operands[0].reshape(shape_of(op.result))
@@ -151,6 +161,8 @@ _RUNS: Mapping[type[Operation], _Run] = {
     qnn.MultiplyOp: _multiply,
     qnn.RescaleOp: _rescale,
     qnn.LookupOp: _lookup,
+    qnn.SoftmaxOp: _rows,
+    qnn.LayerNormOp: _rows,
     qnn.ReshapeOp: _reshape,
     qnn.TransposeOp: _transpose,
     qnn.ConcatOp: _concat,

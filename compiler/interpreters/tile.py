@@ -232,20 +232,26 @@ class _Interpreter:
         store = cast(tile.StoreOp, op)
         y_count, x_count, columns = (self._number(op, name) for name in ("y_count", "x_count", "columns"))
         sums, target = self.sums[store.sums], self.places[store.target]
-        slot, cols, first = self.slots[store.parameters], sums.shape[1], self._number(op, "sums_at")
-        bias, multiplier = (slot[4 * cols * idx : 4 * cols * (idx + 1)].view("<i4").astype(np.int64) for idx in (0, 1))
-        values = requantised(
-            sums[first : first + y_count * x_count], bias, multiplier, slot[8 * cols : 9 * cols].astype(np.int64) & 63,
-            self._number(op, "zero_point"), self._number(op, "low"), self._number(op, "high"), self.rounding,
-        )  # fmt: skip
-        stored = values.astype(np.int8).view(np.uint8)
-        if store.table is not None:
-            stored = self.slots[store.table][stored]
+        first = self._number(op, "sums_at")
+        made = self._stored(store, sums[first : first + y_count * x_count])
         at = target.at + self._number(op, "write_at")
-        for vector, content in enumerate(stored[:, :columns]):
+        for vector, content in enumerate(made[:, : columns * self._number(op, "bits") // 8]):
             y, x = divmod(vector, x_count)
             begin = at + y * self._number(op, "y_pitch") + x * self._number(op, "x_pitch")
-            target.content[begin : begin + columns] = content
+            target.content[begin : begin + len(content)] = content
+
+    def _stored(self, store: tile.StoreOp, sums: Sums) -> Bytes:
+        """Bytes of some sums, [vectors, bytes]."""
+        if self._number(store, "bits") == 32:
+            return np.ascontiguousarray(sums.astype("<i4")).view(np.uint8)
+        slot, cols = self.slots[store.parameters], sums.shape[1]
+        bias, multiplier = (slot[4 * cols * idx : 4 * cols * (idx + 1)].view("<i4").astype(np.int64) for idx in (0, 1))
+        values = requantised(
+            sums, bias, multiplier, slot[8 * cols : 9 * cols].astype(np.int64) & 63,
+            self._number(store, "zero_point"), self._number(store, "low"), self._number(store, "high"), self.rounding,
+        )  # fmt: skip
+        stored = values.astype(np.int8).view(np.uint8)
+        return stored if store.table is None else self.slots[store.table][stored]
 
 
 def _address(op: tile.BufferOp) -> int:

@@ -39,12 +39,13 @@ from .attributes import (
     tensor_type,
 )
 from .qnn_movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from .qnn_rows import LayerNormOp, SoftmaxOp
 from .qnn_values import HIGH, LOW, ROUNDING, Operation2d, Requantisation, Window, window_outputs
 
 __all__ = [
-    "HIGH", "LOW", "ROUNDING", "AddOp", "ConcatOp", "Conv2dOp", "DepthwiseConv2dOp", "LookupOp", "MatMulOp",
+    "HIGH", "LOW", "ROUNDING", "AddOp", "ConcatOp", "Conv2dOp", "DepthwiseConv2dOp", "LayerNormOp", "LookupOp", "MatMulOp",
     "MultiplyOp", "Operation2d", "PadOp", "Pool2dOp", "Qnn", "Requantisation", "RequantisingOp", "RescaleOp",
-    "ReshapeOp", "SliceOp", "TransposeOp", "Window", "requantisation_of", "window_of", "window_outputs",
+    "ReshapeOp", "SliceOp", "SoftmaxOp", "TransposeOp", "Window", "requantisation_of", "window_of", "window_outputs",
 ]  # fmt: skip
 
 
@@ -59,7 +60,9 @@ def window_of(op: Conv2dOp | DepthwiseConv2dOp | Pool2dOp) -> Window:
     )
 
 
-RequantisingOp: TypeAlias = "Conv2dOp | DepthwiseConv2dOp | MatMulOp | Pool2dOp | AddOp | MultiplyOp | RescaleOp"
+RequantisingOp: TypeAlias = (
+    "Conv2dOp | DepthwiseConv2dOp | MatMulOp | Pool2dOp | AddOp | MultiplyOp | RescaleOp | SoftmaxOp | LayerNormOp"
+)
 
 
 def requantisation_of(op: RequantisingOp) -> Requantisation:
@@ -483,7 +486,7 @@ class LookupOp(IRDLOperation):
 Qnn = Dialect(
     "qnn",
     [
-        Conv2dOp, DepthwiseConv2dOp, MatMulOp, Pool2dOp, AddOp, MultiplyOp, RescaleOp, LookupOp, ReshapeOp, TransposeOp,
+        Conv2dOp, DepthwiseConv2dOp, MatMulOp, Pool2dOp, AddOp, MultiplyOp, RescaleOp, LookupOp, SoftmaxOp, LayerNormOp, ReshapeOp, TransposeOp,
         ConcatOp, SliceOp, PadOp,
     ],
     [],

@@ -79,7 +79,7 @@ def channels_of(epilogue: Epilogue, shape: Sequence[int], axis: int) -> Channels
 
 
 def requantisation(
-    maker: OpMaker, channels: Channels, unit: Reals, constant: Reals | Ints, step: Step
+    maker: OpMaker, channels: Channels, unit: Reals, constant: Reals | Ints, step: Step, *, is_signed: bool = False
 ) -> Requantisation:
     """The constants with which sums of integers are requantised.
 
@@ -91,11 +91,12 @@ def requantisation(
         unit: [channels] What one step of the sums stands for.
         constant: [channels] What is added to the sums, in their steps.
         step: Scale and zero point of the result.
+        is_signed: Whether gains may be negative, so that multipliers are.
 
     Raises:
-        Unsuitable: A gain is negative, or a bias does not fit 32 bits.
+        Unsuitable: A gain is negative where it must not be, or a bias does not fit 32 bits.
     """
-    if np.any(channels.gain < 0):
+    if np.any(channels.gain < 0) and not is_signed:
         raise Unsuitable("it is multiplied by a negative constant")
     size = channels.gain.shape
     slope = channels.gain * np.broadcast_to(unit, size)
@@ -108,12 +109,12 @@ def requantisation(
         )
     try:
         with np.errstate(divide="ignore"):  # a scale of 0 is an error there
-            multiplier, shift = multipliers_and_shifts(slope / step.scale)
+            multiplier, shift = multipliers_and_shifts(np.abs(slope) / step.scale)
     except CompileError as error:
         raise Unsuitable(str(error)) from error
     return Requantisation(
         bias=maker.constant(bias.astype(np.int32)),
-        multiplier=maker.constant(multiplier.astype(np.int32)),
+        multiplier=maker.constant((np.sign(slope) * multiplier).astype(np.int32)),
         shift=maker.constant(shift.astype(np.int8)),
         scale=step.scale,
         zero_point=step.zero_point,

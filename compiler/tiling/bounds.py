@@ -42,7 +42,7 @@ def bounds_of(op: Operation, array: PeArray) -> Bounds:
     result = shape_of(op.results[0])
     outputs = math.prod(result)
     num_bytes = outputs
-    for name in ("input", "weights", "first", "second"):
+    for name in ("input", "weights", "tables", "first", "second"):
         value = getattr(op, name, None)
         if value is not None:
             num_bytes += math.prod(shape_of(value))

@@ -17,11 +17,13 @@ from ..ir.data import ConstantOp
 from ..ir.store import Array, DataStore
 from ..ir.text import nodes_of
 from ..ir.tile import Linear
+from ..rows.programs import stages_of
 from .activations import aligned, axes_of
 from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
 from .limits import require_sums
 from .movement import Box, copy_ops, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
+from .rows import RowWork, row_ops
 from .streaming import streamed_ops
 from .target import Output, Target
 from .values import Values
@@ -57,6 +59,8 @@ class KernelMaker:
             qnn.MultiplyOp: self._multiply,
             qnn.RescaleOp: self._rescale,
             qnn.LookupOp: self._lookup,
+            qnn.SoftmaxOp: self._rows,
+            qnn.LayerNormOp: self._rows,
             qnn.ReshapeOp: self._reshape,
             qnn.TransposeOp: self._transpose,
             qnn.SliceOp: self._slice,
@@ -230,6 +234,15 @@ class KernelMaker:
         table = self.target.constant(f"{_name(op)}.table", self._constant(lookup.table).view(np.uint8), "parameter")
         return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
 
+    def _rows(self, op: Operation) -> list[Operation]:
+        rows = cast("qnn.SoftmaxOp | qnn.LayerNormOp", op)
+        name = _name(op)
+        work = RowWork(
+            name=name, input=self.values.activation(rows.input), output=self._output(op), stages=stages_of(rows),
+            tables=self._constant(rows.tables), parameters=self._parameters(op, name),
+        )  # fmt: skip
+        return self._fetched(rows.input) + row_ops(self.target, work)
+
     def _vectors(
         self, op: Operation, operands: Sequence[SSAValue], taps: tuple[Tap, ...], window: qnn.Window, *,
         weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
@@ -310,10 +323,13 @@ class KernelMaker:
         axis, at = int(concat.axis.value.data), 0
         found: list[Operation] = []
         boxes: list[tuple[tuple[int, ...], Box, tuple[int, ...]]] = []
+        staged: dict[SSAValue, Box] = {}
         for operand in concat.inputs:
             shape = shape_of(operand)
-            ops, source = self._on_chip(operand)
-            found += ops
+            if operand not in staged:
+                ops, staged[operand] = self._on_chip(operand)
+                found += ops
+            source = staged[operand]
             boxes.append((shape, source, tuple(at if idx == axis else 0 for idx in range(len(shape)))))
             at += shape[axis]
         return found + self._delivered(op, boxes)

@@ -15,7 +15,7 @@ from tileloom.compiler.pipeline import lower_network
 from .qdq import Network
 
 
-def normalised(op_type: str = "Softmax") -> ModelProto:
+def normalised(op_type: str = "LogSoftmax") -> ModelProto:
     """A float input, a product, something for the host, a function, a float output."""
     net = Network()
     value = net.requantize(net.input((2, 8), "float32"), 0.1)
@@ -27,7 +27,7 @@ def normalised(op_type: str = "Softmax") -> ModelProto:
 def test_places_are_told_apart() -> None:
     module, _ = lower_network(normalised())
     found = [(host.op.op_type, host.place) for host in host_ops(module)]
-    between = [(op_type, Place.BETWEEN) for op_type in ("DequantizeLinear", "Softmax", "QuantizeLinear")]
+    between = [(op_type, Place.BETWEEN) for op_type in ("DequantizeLinear", "LogSoftmax", "QuantizeLinear")]
     assert found == [("QuantizeLinear", Place.BEFORE), *between, ("DequantizeLinear", Place.AFTER)]
 
 
@@ -36,7 +36,7 @@ def test_op_in_the_middle_is_refused_by_name() -> None:
     with pytest.raises(CompileError) as error:
         CheckHostOps().run(module, PassContext(store=DataStore()))
     assert str(error.value).startswith(
-        "Softmax_6: Softmax (operator set 17) has no form on the array\nsupported between"
+        "LogSoftmax_6: LogSoftmax (operator set 17) has no form on the array\nsupported between"
     )
     assert str(error.value).endswith("or run them on the host with --fallback")
 

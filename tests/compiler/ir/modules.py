@@ -112,6 +112,16 @@ def _lookup(make: ModuleMaker, value: SSAValue) -> SSAValue:
     return make.add(qnn.LookupOp(value, table, scale=0.1, zero_point=-3, nodes=make.names()))
 
 
+def _softmax(make: ModuleMaker, value: SSAValue) -> SSAValue:
+    tables = make.constant((5, 256), "int8")
+    return make.add(qnn.SoftmaxOp(value, tables, make.requantisation(shape_of(value)[-1]), nodes=make.names()))
+
+
+def _layer_norm(make: ModuleMaker, value: SSAValue) -> SSAValue:
+    tables, how = make.constant((5, 256), "int8"), make.requantisation(shape_of(value)[-1])
+    return make.add(qnn.LayerNormOp(value, tables, float(make.rng.random()), how, nodes=make.names()))
+
+
 def _reshape(make: ModuleMaker, value: SSAValue) -> SSAValue:
     images, height, width, channels = shape_of(value)
     return make.add(qnn.ReshapeOp(value, (images, width, height, channels), nodes=make.names()))
@@ -136,5 +146,6 @@ def _pad(make: ModuleMaker, value: SSAValue) -> SSAValue:
 
 
 MAKERS: tuple[Callable[[ModuleMaker, SSAValue], SSAValue], ...] = (
-    _conv, _depthwise, _matmul, _pool, _add, _multiply, _rescale, _lookup, _reshape, _transpose, _concat, _slice, _pad
+    _conv, _depthwise, _matmul, _pool, _add, _multiply, _rescale, _lookup, _softmax, _layer_norm, _reshape,
+    _transpose, _concat, _slice, _pad,
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Softmax and normalisation of rows as steps of the vector unit."""
