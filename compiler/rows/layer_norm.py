@@ -7,11 +7,11 @@ Its inverse square root is a coarse factor looked up by C * variance, a fine one
 correction looked up by how far C * variance * (coarse * fine)^2 is from where it should be. The row times the root, less the mean
 times the root, is requantised with gain and bias of each channel.
 
-Source: a block exponent per row as in Wilkinson, Rounding Errors in Algebraic Processes, 1963, section 1.34, here an integer
-factor; the variance about a rounded mean as in Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The
-American Statistician 37, 1983, equation 1.5; integer roots as in Kim et al., "I-BERT", ICML 2021, here by tables.
+Source: sums about a shifted mean as in Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American
+Statistician 37, 1983; normalisation in integers as in Kim et al., "I-BERT", ICML 2021, here with tables in place of iterations.
 
-Limits: for rows of more than 1024 channels of which one is far from all others, roots become coarse.
+Limits: rows of up to 1024 channels are within 0.12 steps (of 0.03) of the result before it is rounded, and typically within 0.005. In
+longer ones of which one element is far from all others, roots become coarse.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ from .steps import (
 )
 
 GROWTH, COARSE, COARSE_SQUARE, FINE, CORRECTION = range(5)
-NUM_TABLES = 5
-MAX_SPREAD = 1 << 15
+MAX_SPREAD = (1 << 15) - 1
 """Of C * (1 + epsilon), so that no sum of a row wraps."""
 _MOST_COARSE = 11
 """The greatest integer whose square is a byte."""
@@ -161,7 +160,7 @@ def layer_norm_stages(channels: int, epsilon: float) -> Stages:
         over_rows(
             Term(source="row", by="row"),
             Term(source="moment", by="mean"),
-            Term(source="rest", by="rest.negative", shift=max(0, square_bits)),
+            Term(source="rest", by="rest.negative", shift=square_bits),
             Term(source="growth.square", scalar=padding, shift=padding_shift),
             Put(name="square", is_word=True),
             put_index("coarse", root.greatest, COARSE),
