@@ -77,6 +77,7 @@ def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -
         *KIND_FLAGS[kind],
         *(path.read_text(encoding="utf-8") for path in sources(sv_dir=sv_dir)),
         _waivers(),
+        sys.prefix,  # cocotb's libraries are found by the path that they had at the build
     ):
         key.update(part.encode())
     folder = cache_dir() / key.hexdigest()[:20]

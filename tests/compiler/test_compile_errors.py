@@ -74,9 +74,9 @@ def between(op_type: str, *constants: npt.ArrayLike, **attributes: Any) -> Middl
     [
         (between("LRN", size=3), "LRN_6: LRN (operator set 17)"),
         (between("ConvTranspose", np.ones((8, 8, 3, 3))), "ConvTranspose_6: ConvTranspose (operator set 17)"),
-        (between("Softmax", axis=1), "Softmax_6: Softmax (operator set 17)"),
+        (between("LogSoftmax", axis=1), "LogSoftmax_6: LogSoftmax (operator set 17)"),
     ],
-    ids=["LRN", "ConvTranspose", "Softmax"],
+    ids=["LRN", "ConvTranspose", "LogSoftmax"],
 )
 def test_unsupported_operator_in_the_middle(middle: Middle, node: str) -> None:
     text = said(network(middle))

@@ -104,7 +104,7 @@ def test_what_does_not_fit_exits_with_4_and_says_what_would(capsys: pytest.Captu
     small = [*COMPILE, "out", "--set", "parameters.scratchpad=256 B"]
     assert main(small) == ExitCode.INFEASIBLE
     captured = capsys.readouterr()
-    assert captured.out.startswith("infeasible: Conv_1, Relu_1, QuantizeLinear_1: scratchpad for what is staged: needs")
+    assert captured.out.startswith("infeasible: Conv_1, Relu_1, QuantizeLinear_1: scratchpad capacity: needs")
     assert "would fit: a scratchpad of" in captured.out
     assert captured.err == ""
     assert main([*small, "--json"]) == ExitCode.INFEASIBLE
