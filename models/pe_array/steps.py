@@ -2,7 +2,7 @@
 
 Each unit is described by when it takes its next step and how long a step takes; what steps wait for is given. It
 follows the event replay closely where units work by themselves, and is rough where they meet: weights in a bank of
-inputs wait for all of them, other banks are never taken, dispatch never waits, and reads and writes share the bus in the
+inputs wait for all of them, other banks are never taken, dispatch waits for the execute queue alone, and reads and writes share the bus in the
 order of the steps.
 """
 
@@ -20,6 +20,8 @@ from ..compiled import compiled
 Ints = npt.NDArray[np.int64]
 LOAD, MATMUL, VECTOR, STORE = range(4)
 """Kinds of steps."""
+INSTRUCTIONS_OF_A_WALK = 2
+"""A PRELOAD or a CFG_ALU, and the walk itself: so many of the execute queue's places it takes."""
 
 
 class StepColumns(NamedTuple):
@@ -70,6 +72,7 @@ class _Sizes(NamedTuple):
     cycles_per_beat: int
     loads_in_flight: int
     requests_in_flight: int
+    queued_walks: int
 
 
 def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
@@ -82,7 +85,7 @@ def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
     sizes = _Sizes(
         rows=array.rows, cols=array.cols, num_passes=array.num_passes, latency=array.latency_cycles,
         cycles_per_beat=array.cycles_per_beat, loads_in_flight=array.loads_in_flight,
-        requests_in_flight=array.requests_in_flight,
+        requests_in_flight=array.requests_in_flight, queued_walks=array.queue_depth // INSTRUCTIONS_OF_A_WALK,
     )  # fmt: skip
     num_kernels = int(steps.kernel.max(initial=-1)) + 1
     ends = np.zeros(num_kernels, dtype=np.int64)
@@ -98,6 +101,7 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
     read_ends = np.zeros(num + 1, dtype=np.int64)
     sums_ends = np.zeros(num + 1, dtype=np.int64)
     store_ends = np.zeros(num + 1, dtype=np.int64)
+    begins = np.zeros(num + 1, dtype=np.int64)
     loads, walks, stores = 0, 0, 0
     requests_free, bus_free = 0, 0  # the load unit's, and the bus
     walk_free, shadow_free, array_empty = 0, 0, 0
@@ -109,6 +113,9 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
         if kind == LOAD:
             loads += 1
             begin = max(requests_free, read_ends[steps.after_walk[idx]] + 2, store_ends[steps.after_store[idx]] + 3)
+            # Dispatch comes to a load once the walks in front of it have found room in their queue.
+            if walks > sizes.queued_walks:
+                begin = max(begin, begins[walks - sizes.queued_walks])
             if loads > sizes.loads_in_flight:
                 begin = max(begin, load_ends[loads - sizes.loads_in_flight])
             requests_free = begin + vectors
@@ -140,6 +147,7 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
                 if steps.meets_inputs[idx]:
                     preload = max(preload, walk_free)
                 begin = max(begin, preload + sizes.rows)
+                begins[walks] = begin
                 shadow_free = begin + 1
                 walk_free = begin + vectors
                 read_ends[walks] = walk_free
@@ -147,6 +155,7 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
                 sums_ends[walks] = array_empty
             else:
                 begin = max(begin, array_empty)
+                begins[walks] = begin
                 walk_free = begin + vectors + steps.operands[idx] + 2
                 read_ends[walks] = walk_free - 1
                 array_empty = walk_free
