@@ -92,14 +92,18 @@ class NetworkRun:
 
 
 def random_network_inputs(saved: SavedNetwork, seed: int) -> dict[str, Array]:
-    """Random arrays for all inputs: integers of all that their type holds, real numbers from a standard normal."""
+    """Random arrays for all inputs: indices of what they choose among, other integers of all that their type holds, real numbers
+    from a standard normal.
+    """
     import numpy as np
 
     numbers = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for tensor in saved.record.inputs:
         dtype = np.dtype(tensor.dtype)
-        if dtype.kind == "b":
+        if tensor.num_choices is not None:
+            found[tensor.name] = numbers.integers(0, tensor.num_choices, tensor.shape).astype(dtype)
+        elif dtype.kind == "b":
             found[tensor.name] = numbers.integers(0, 2, tensor.shape).astype(dtype)
         elif dtype.kind in "iu":
             limits = np.iinfo(dtype)

@@ -154,7 +154,13 @@ def _input_record(op: InputOp) -> TensorRecord:
     scaling = None
     if isinstance(op.scale, FloatAttr) and isinstance(op.zero_point, IntegerAttr) and op.scale.value.data > 0:
         scaling = Scaling(scale=float(op.scale.value.data), zero_point=int(op.zero_point.value.data))
-    return _tensor_record(op.input_name.data, op.result, scaling)
+    record = _tensor_record(op.input_name.data, op.result, scaling)
+    choices = [
+        shape_of(use.operation.operands[0])[use.operation.int_attribute("axis", 0)]
+        for use in op.result.uses
+        if isinstance(use.operation, GraphOp) and use.operation.op_type == "Gather" and use.index == 1
+    ]
+    return record.model_copy(update={"num_choices": min(choices)}) if choices else record
 
 
 def _output_record(op: OutputOp, network: CompiledNetwork) -> TensorRecord:

@@ -21,6 +21,7 @@ class TensorRecord(Spec):
     shape: tuple[Amount, ...] = Field(description="Elements along each axis.")
     dtype: str = Field(min_length=1, description="Type of its elements.")
     scaling: Scaling | None = Field(default=None, description="What its integers stand for, where that is known.")
+    num_choices: Amount | None = Field(default=None, description="Of indices: how many elements they choose among.")
 
 
 class ProgramRecord(Spec):

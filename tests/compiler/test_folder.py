@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tileloom.archdsl import CompileError, ProgramImage, Scaling
 from tileloom.compiler import CompiledNetwork, CompileOptions, compile_network, load_network, save_network
@@ -155,3 +156,31 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="has no attribute 'compile_netwrok'"):
         _ = tileloom.compiler.compile_netwrok  # pyright: ignore[reportAttributeAccessIssue]  the point of the test
+
+
+def test_indices_are_told_from_other_integers(tmp_path: Path) -> None:
+    """A table of 20 rows that the host looks up, and a product on the array."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "table": rng.normal(size=(20, 16)).astype(np.float32), "step": np.float32(0.03), "zero": np.int8(0),
+        "weights": rng.integers(-128, 128, (16, 8)).astype(np.int8), "w_step": np.float32(0.01), "y_step": np.float32(0.1),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="look_up"),
+        helper.make_node("QuantizeLinear", ["rows", "step", "zero"], ["q"], name="quantise"),
+        helper.make_node("DequantizeLinear", ["q", "step", "zero"], ["x"], name="x"),
+        helper.make_node("DequantizeLinear", ["weights", "w_step", "zero"], ["w"], name="w"),
+        helper.make_node("MatMul", ["x", "w"], ["sums"], name="product"),
+        helper.make_node("QuantizeLinear", ["sums", "y_step", "zero"], ["y"], name="y"),
+    ]
+    graph = helper.make_graph(
+        nodes, "lookup", [helper.make_tensor_value_info("ids", TensorProto.INT64, [5])],
+        [helper.make_tensor_value_info("y", TensorProto.INT8, [5, 8])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    network = compile_network(model, tpe_8x8()).network
+    assert network is not None
+    record = save_network(network, tmp_path, name="lookup", options=CompileOptions())
+    assert [tensor.num_choices for tensor in record.inputs] == [20]
+    assert load_network(tmp_path).record == record
