@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .contrib import contrib_function
 from .control_flow import CONTROL_FLOW, enter_control_flow
 from .dims import InputShapes, graph_inputs, is_tensor, resolve_inputs
 from .faults import workload_fault
@@ -160,7 +161,7 @@ class Flattener:
         inputs = [scope.find(name) if name else None for name in proto.input]
         proto = _without_absent(proto, inputs)
         name = self.node_name(proto, scope)
-        function = self._functions.get((proto.domain, proto.op_type, proto.overload))
+        function = self._functions.get((proto.domain, proto.op_type, proto.overload)) or contrib_function(proto)
         if function is not None:
             self._inline(proto, function, inputs, scope, name)
         elif proto.domain in ("", "ai.onnx") and proto.op_type in CONTROL_FLOW:
