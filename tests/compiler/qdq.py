@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
@@ -18,6 +16,8 @@ from tileloom.compiler.ir.attributes import dtype_of, shape_of
 from tileloom.compiler.ir.data import InputOp
 from tileloom.compiler.ir.graph import GraphOp
 from tileloom.compiler.pipeline import lower_network
+
+from .reference import run_onnx
 
 Array = npt.NDArray[Any]
 KERNEL_SCALE = 0.0103
@@ -111,17 +111,6 @@ def random_inputs(module: ModuleOp, rng: np.random.Generator) -> dict[str, Array
     return found
 
 
-def run_onnxruntime(source: ModelProto | Path, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of onnxruntime without graph optimisation."""
-    ort: Any = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    data = str(source) if isinstance(source, Path) else source.SerializeToString()
-    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return session.run(None, dict(inputs))
-
-
 def check_against_onnxruntime(
     model: ModelProto, *, runs: int = 4, equal: float = 0.99, host: Sequence[str] = ()
 ) -> ModuleOp:
@@ -141,7 +130,7 @@ def check_against_onnxruntime(
     for _ in range(runs):
         inputs = random_inputs(module, rng)
         found = interpret(module, store, inputs)
-        for mine, expected in zip(found.values(), run_onnxruntime(model, inputs), strict=True):
+        for mine, expected in zip(found.values(), run_onnx(model, inputs), strict=True):
             assert mine.shape == expected.shape
             assert mine.dtype == expected.dtype
             distance = np.abs(mine.astype(np.int64) - expected.astype(np.int64))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,12 +42,13 @@ def random_inputs(model: ModelProto, seed: int) -> dict[str, Array]:
     return drawn
 
 
-def run_onnx(model: ModelProto, inputs: dict[str, Array]) -> list[Array]:
-    """The model's outputs by onnxruntime, without its graph optimisation; skips the test where it is not installed."""
+def run_onnx(model: ModelProto | Path, inputs: Mapping[str, Array]) -> list[Array]:
+    """Outputs of a model or a file by onnxruntime, without its graph optimisation; skips the test where it is not installed."""
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (pip install 'tileloom[verify]')")
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, inputs))
+    data = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, dict(inputs)))

@@ -19,7 +19,8 @@ from tileloom.compiler.passes.base import PassContext
 from tileloom.compiler.passes.check_host_ops import CheckHostOps
 from tileloom.compiler.pipeline import lower_network
 
-from .qdq import KERNEL_SCALE, Array, Network, check_against_onnxruntime, random_inputs, run_onnxruntime
+from .qdq import KERNEL_SCALE, Array, Network, check_against_onnxruntime, random_inputs
+from .reference import run_onnx
 
 TINY = ("autoencoder_ad_int8", "dscnn_kws_int8", "mobilenet_v1_025_vww_int8", "resnet8_int8")
 TIES = {"resnet8_int8": 0.05}
@@ -72,7 +73,7 @@ def test_tiny_network_equals_onnxruntime(name: str, shared_data: Path) -> None:
     for _ in range(20):
         inputs = random_inputs(module, rng)
         (found,) = interpret(module, store, inputs).values()
-        (expected,) = run_onnxruntime(path, inputs)
+        (expected,) = run_onnx(path, inputs)
         distance = np.abs(found.astype(np.int64) - expected.astype(np.int64))
         far, total = far + int(np.count_nonzero(distance > 1)), total + distance.size
         assert np.array_equal(found.argmax(axis=-1), expected.argmax(axis=-1))
@@ -115,7 +116,7 @@ def quantised_values(path: Path, inputs: dict[str, Array]) -> dict[str, Array]:
     nodes = {node.output[0]: node.name for node in model.graph.node if node.op_type == "QuantizeLinear"}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in nodes if name not in given)
     order = [output.name for output in model.graph.output]
-    results = run_onnxruntime(model, inputs)
+    results = run_onnx(model, inputs)
     return {nodes[name]: array for name, array in zip(order, results, strict=True) if name in nodes}
 
 
@@ -125,6 +126,6 @@ def test_residual_network_with_functions_equals_onnxruntime(shared_data: Path) -
     CheckHostOps().run(module, PassContext(store=DataStore()))
     inputs = random_inputs(module, np.random.default_rng(0))
     (found,) = interpret(module, store, inputs).values()
-    (expected,) = run_onnxruntime(path, inputs)
+    (expected,) = run_onnx(path, inputs)
     step = 0.0018135499
     assert np.abs(found - expected).max() <= 1.01 * step

@@ -18,8 +18,8 @@ from tileloom.compiler.pipeline import lower_network
 from tileloom.compiler.quantisation.reals import step_of
 from tileloom.models import FunctionalSimulator, replay
 
-from .qdq import Array, random_inputs, run_onnxruntime
-from .reference import check_onnx
+from .qdq import Array, random_inputs
+from .reference import check_onnx, run_onnx
 from .row_modules import arch_of, tiny_arch
 
 STEPS = 8
@@ -56,7 +56,7 @@ def check_against_onnxruntime(source: Source, draw: Callable[[], dict[str, Array
     same = total = 0
     for _ in range(20):
         inputs = draw()
-        (found,), (expected,) = interpret(module, store, inputs).values(), run_onnxruntime(source, inputs)
+        (found,), (expected,) = interpret(module, store, inputs).values(), run_onnx(source, inputs)
         assert np.abs(found.astype(np.float64) - expected.astype(np.float64)).max() / scale < STEPS + 0.5
         same += int((found.argmax(axis=-1) == expected.argmax(axis=-1)).sum())
         total += found[..., 0].size
