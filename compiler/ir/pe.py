@@ -9,51 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     IRDLOperation,
     attr_def,
     irdl_op_definition,
     opt_attr_def,
-    region_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
 )
-from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ...archdsl import HEADER_DEPENDENCES, Instruction, InstructionKind, nearest_hint, tensor_pe_array_isa
-from .attributes import Float, Integer, Integers, Tensor, int_attr, ints_attr
+from .attributes import Integer, Integers, int_attr, ints_attr
+from .programs import AnyKernelOp, AnyProgramOp
 
 
 @irdl_op_definition
-class ProgramOp(IRDLOperation):
-    """A program of instructions; attributes as of `tile.program`."""
+class ProgramOp(AnyProgramOp):
+    """A program: buffers at fixed places, then instructions. Attributes as of `AnyProgramOp`."""
 
     name = "pe.program"
-    inputs = var_operand_def(Tensor)
-    program_name = attr_def(StringAttr)
-    input_names = attr_def(ArrayAttr[StringAttr])
-    output_names = attr_def(ArrayAttr[StringAttr])
-    input_strides = attr_def(ArrayAttr[Integers])
-    output_strides = attr_def(ArrayAttr[Integers])
-    live_bytes = attr_def(Integer)
-    local_names = opt_attr_def(ArrayAttr[StringAttr])
-    local_places = opt_attr_def(ArrayAttr[Integers])
-    input_scales = opt_attr_def(ArrayAttr[Float])
-    input_zero_points = opt_attr_def(Integers)
-    output_scales = opt_attr_def(ArrayAttr[Float])
-    output_zero_points = opt_attr_def(Integers)
-    outputs = var_result_def(Tensor)
-    body = region_def("single_block")
-    traits = traits_def(NoTerminator())
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
-    """Computations and stores of one op of the network begin here; loads may stand earlier. See `tile.kernel`.
+class KernelOp(AnyKernelOp):
+    """Computations and stores of one op of the network begin here; loads may stand earlier. Attributes as of `AnyKernelOp`, and:
 
     Attributes:
         predicted_cycles: From the end of the kernel before to its own end, by the models' recurrence over steps.
@@ -61,16 +41,7 @@ class KernelOp(IRDLOperation):
     """
 
     name = "pe.kernel"
-    kernel_name = attr_def(StringAttr)
-    kind = attr_def(StringAttr)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    dims = attr_def(ArrayAttr[StringAttr])
-    sizes = attr_def(ArrayAttr[Integer])
-    macs = attr_def(Integer)
-    bound_cycles = attr_def(Float)
-    compulsory_bytes = attr_def(Integer)
     predicted_cycles = attr_def(Integer)
-    staging = attr_def(Integers)
     loads = attr_def(Integers)
 
 

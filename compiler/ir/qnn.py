@@ -17,8 +17,7 @@ Attributes of every op that makes an activation:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Dialect, SSAValue
@@ -39,56 +38,15 @@ from .attributes import (
     tensor_type,
 )
 from .qnn_movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from .qnn_requantising import RequantisingOp, WindowOp, requantisation_of, window_of
 from .qnn_rows import LayerNormOp, SoftmaxOp
 from .qnn_values import HIGH, LOW, ROUNDING, Operation2d, Requantisation, Window, window_outputs
 
 __all__ = [
     "HIGH", "LOW", "ROUNDING", "AddOp", "ConcatOp", "Conv2dOp", "DepthwiseConv2dOp", "LayerNormOp", "LookupOp", "MatMulOp",
     "MultiplyOp", "Operation2d", "PadOp", "Pool2dOp", "Qnn", "Requantisation", "RequantisingOp", "RescaleOp",
-    "ReshapeOp", "SliceOp", "SoftmaxOp", "TransposeOp", "Window", "requantisation_of", "window_of", "window_outputs",
+    "ReshapeOp", "SliceOp", "SoftmaxOp", "TransposeOp", "Window", "WindowOp", "requantisation_of", "window_of", "window_outputs",
 ]  # fmt: skip
-
-
-def window_of(op: Conv2dOp | DepthwiseConv2dOp | Pool2dOp) -> Window:
-    """The window of an op."""
-
-    def ints(attr: Integers) -> tuple[Any, ...]:
-        return tuple(int(value) for value in attr.get_values())
-
-    return Window(
-        strides=ints(op.strides), dilations=ints(op.dilations), pads=ints(op.pads), padding=int(op.padding.value.data)
-    )
-
-
-RequantisingOp: TypeAlias = (
-    "Conv2dOp | DepthwiseConv2dOp | MatMulOp | Pool2dOp | AddOp | MultiplyOp | RescaleOp | SoftmaxOp | LayerNormOp"
-)
-
-
-def requantisation_of(op: RequantisingOp) -> Requantisation:
-    """How an op requantises."""
-    return Requantisation(
-        bias=op.bias, multiplier=op.multiplier, shift=op.shift, scale=float(op.scale.value.data),
-        zero_point=int(op.zero_point.value.data), low=int(op.low.value.data), high=int(op.high.value.data),
-    )  # fmt: skip
-
-
-def _verify_requantisation(op: RequantisingOp) -> None:
-    channels = shape_of(op.result)[-1]
-    for what, value in (("bias", op.bias), ("multiplier", op.multiplier), ("shift", op.shift)):
-        found = shape_of(value)
-        require(op, found == (channels,), f"{what} has the shape {list(found)}; it must be [{channels}]")
-    how = requantisation_of(op)
-    require(op, LOW <= how.low <= how.high <= HIGH, f"clips to [{how.low}, {how.high}]; it must be in [{LOW}, {HIGH}]")
-    require(op, LOW <= how.zero_point <= HIGH, f"zero_point is {how.zero_point}; it must be from {LOW} to {HIGH}")
-
-
-def _verify_window(op: Conv2dOp | DepthwiseConv2dOp | Pool2dOp, kernel: Sequence[int]) -> None:
-    found, result = shape_of(op.input), shape_of(op.result)
-    require(op, len(found) == len(result) == 4, "input and result must be [N, H, W, C]")
-    expected = window_of(op).outputs(found[1:3], kernel)
-    require(op, result[1:3] == expected, f"the result is {list(result[1:3])}; the window gives {list(expected)}")
-    require(op, result[0] == found[0], f"the result has {result[0]} images for {found[0]}")
 
 
 def _verify_same_shape(op: AddOp | MultiplyOp) -> None:
@@ -97,7 +55,7 @@ def _verify_same_shape(op: AddOp | MultiplyOp) -> None:
 
 
 @irdl_op_definition
-class Conv2dOp(IRDLOperation):
+class Conv2dOp(WindowOp):
     """A convolution: sum over window and channels of input * weight, requantised.
 
     Attributes:
@@ -109,20 +67,6 @@ class Conv2dOp(IRDLOperation):
     name = "qnn.conv2d"
     input = operand_def(Tensor)
     weights = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
-    strides = attr_def(Integers)
-    dilations = attr_def(Integers)
-    pads = attr_def(Integers)
-    padding = attr_def(Integer)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -136,23 +80,19 @@ class Conv2dOp(IRDLOperation):
         batch, *size, _ = shape_of(input_)
         kernel = shape_of(weights)
         shape = (batch, *window.outputs(size, kernel), kernel[3])
-        super().__init__(
-            operands=[input_, weights, *requantisation.operands],
-            attributes={**requantisation.attributes, **window.attributes, "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([input_, weights], shape, requantisation, nodes, window.attributes)
 
     def verify_(self) -> None:
         kernel = shape_of(self.weights)
         require(self, len(kernel) == 4, "weights must be [FY, FX, C, K]")
-        _verify_window(self, kernel)
+        self.verify_window(kernel)
         require(self, kernel[2] == shape_of(self.input)[3], f"weights are for {kernel[2]} channels")
         require(self, kernel[3] == shape_of(self.result)[3], f"weights give {kernel[3]} channels")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class DepthwiseConv2dOp(IRDLOperation):
+class DepthwiseConv2dOp(WindowOp):
     """A convolution of every channel with a window of its own.
 
     Attributes:
@@ -164,20 +104,6 @@ class DepthwiseConv2dOp(IRDLOperation):
     name = "qnn.depthwise_conv2d"
     input = operand_def(Tensor)
     weights = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
-    strides = attr_def(Integers)
-    dilations = attr_def(Integers)
-    pads = attr_def(Integers)
-    padding = attr_def(Integer)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -190,23 +116,19 @@ class DepthwiseConv2dOp(IRDLOperation):
     ) -> None:
         batch, *size, channels = shape_of(input_)
         shape = (batch, *window.outputs(size, shape_of(weights)), channels)
-        super().__init__(
-            operands=[input_, weights, *requantisation.operands],
-            attributes={**requantisation.attributes, **window.attributes, "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([input_, weights], shape, requantisation, nodes, window.attributes)
 
     def verify_(self) -> None:
         kernel = shape_of(self.weights)
         require(self, len(kernel) == 3, "weights must be [FY, FX, C]")
-        _verify_window(self, kernel)
+        self.verify_window(kernel)
         channels = shape_of(self.input)[3]
         require(self, kernel[2] == channels == shape_of(self.result)[3], f"weights are for {kernel[2]} channels")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class MatMulOp(IRDLOperation):
+class MatMulOp(RequantisingOp):
     """A matrix product with constant or computed weights.
 
     Attributes:
@@ -218,26 +140,12 @@ class MatMulOp(IRDLOperation):
     name = "qnn.matmul"
     input = operand_def(Tensor)
     weights = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self, input_: SSAValue, weights: SSAValue, requantisation: Requantisation, *, nodes: Iterable[str] = ()
     ) -> None:
         shape = (*shape_of(input_)[:-1], shape_of(weights)[-1])
-        super().__init__(
-            operands=[input_, weights, *requantisation.operands],
-            attributes={**requantisation.attributes, "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([input_, weights], shape, requantisation, nodes)
 
     def verify_(self) -> None:
         found, weights, result = (list(shape_of(value)) for value in (self.input, self.weights, self.result))
@@ -255,11 +163,11 @@ class MatMulOp(IRDLOperation):
         )
         expected = [*found[:-1], weights[-1]]
         require(self, result == expected, f"the result must be {expected}")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class Pool2dOp(IRDLOperation):
+class Pool2dOp(WindowOp):
     """Sum or maximum over a window of every channel, requantised: an average has its divisor in the multiplier.
 
     Attributes:
@@ -271,22 +179,8 @@ class Pool2dOp(IRDLOperation):
 
     name = "qnn.pool2d"
     input = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
     operation = attr_def(StringAttr)
     kernel = attr_def(Integers)
-    strides = attr_def(Integers)
-    dilations = attr_def(Integers)
-    pads = attr_def(Integers)
-    padding = attr_def(Integer)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -301,25 +195,21 @@ class Pool2dOp(IRDLOperation):
         batch, *size, channels = shape_of(input_)
         shape = (batch, *window.outputs(size, kernel), channels)
         super().__init__(
-            operands=[input_, *requantisation.operands],
-            attributes={
-                **requantisation.attributes,
-                "operation": StringAttr(operation),
-                "kernel": ints_attr(kernel),
-                **window.attributes,
-                "nodes": names_attr(nodes),
-            },
-            result_types=[tensor_type(shape, "int8")],
+            [input_],
+            shape,
+            requantisation,
+            nodes,
+            {"operation": StringAttr(operation), "kernel": ints_attr(kernel), **window.attributes},
         )
 
     def verify_(self) -> None:
-        _verify_window(self, tuple(self.kernel.get_values()))
+        self.verify_window(tuple(self.kernel.get_values()))
         require(self, self.operation.data in ("add", "maximum"), f"operation is {self.operation.data}")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class AddOp(IRDLOperation):
+class AddOp(RequantisingOp):
     """factors[0] * first + factors[1] * second, requantised. The ratio of their scales stands in the factors.
 
     Attributes:
@@ -330,17 +220,7 @@ class AddOp(IRDLOperation):
     name = "qnn.add"
     first = operand_def(Tensor)
     second = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
     factors = attr_def(Integers)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -352,21 +232,17 @@ class AddOp(IRDLOperation):
         nodes: Iterable[str] = (),
     ) -> None:
         shape = shape_of(first)
-        super().__init__(
-            operands=[first, second, *requantisation.operands],
-            attributes={**requantisation.attributes, "factors": ints_attr(factors), "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([first, second], shape, requantisation, nodes, {"factors": ints_attr(factors)})
 
     def verify_(self) -> None:
         _verify_same_shape(self)
         factors = tuple(self.factors.get_values())
         require(self, len(factors) == 2 and all(-(1 << 15) <= f < 1 << 15 for f in factors), f"factors are {factors}")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class MultiplyOp(IRDLOperation):
+class MultiplyOp(RequantisingOp):
     """(first - zero_points[0]) * (second - zero_points[1]), requantised.
 
     Attributes:
@@ -377,17 +253,7 @@ class MultiplyOp(IRDLOperation):
     name = "qnn.multiply"
     first = operand_def(Tensor)
     second = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
     zero_points = attr_def(Integers)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -399,21 +265,17 @@ class MultiplyOp(IRDLOperation):
         nodes: Iterable[str] = (),
     ) -> None:
         shape = shape_of(first)
-        super().__init__(
-            operands=[first, second, *requantisation.operands],
-            attributes={**requantisation.attributes, "zero_points": ints_attr(zero_points), "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([first, second], shape, requantisation, nodes, {"zero_points": ints_attr(zero_points)})
 
     def verify_(self) -> None:
         _verify_same_shape(self)
         zeros = tuple(self.zero_points.get_values())
         require(self, len(zeros) == 2 and all(LOW <= zero <= HIGH for zero in zeros), f"zero_points are {zeros}")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
-class RescaleOp(IRDLOperation):
+class RescaleOp(RequantisingOp):
     """input * weights, channel by channel, requantised: other scales, a stand-alone batch normalisation, a copy.
 
     Attributes:
@@ -424,31 +286,17 @@ class RescaleOp(IRDLOperation):
     name = "qnn.rescale"
     input = operand_def(Tensor)
     weights = operand_def(Tensor)
-    bias = operand_def(Tensor)
-    multiplier = operand_def(Tensor)
-    shift = operand_def(Tensor)
-    scale = attr_def(Float)
-    zero_point = attr_def(Integer)
-    low = attr_def(Integer)
-    high = attr_def(Integer)
-    nodes = attr_def(ArrayAttr[StringAttr])
-    result = result_def(Tensor)
-    traits = traits_def(Pure())
 
     def __init__(
         self, input_: SSAValue, weights: SSAValue, requantisation: Requantisation, *, nodes: Iterable[str] = ()
     ) -> None:
         shape = shape_of(input_)
-        super().__init__(
-            operands=[input_, weights, *requantisation.operands],
-            attributes={**requantisation.attributes, "nodes": names_attr(nodes)},
-            result_types=[tensor_type(shape, "int8")],
-        )
+        super().__init__([input_, weights], shape, requantisation, nodes)
 
     def verify_(self) -> None:
         require(self, shape_of(self.input) == shape_of(self.result), "input and result must have the same shape")
         require(self, shape_of(self.weights) == (shape_of(self.input)[-1],), "weights must be one per channel")
-        _verify_requantisation(self)
+        super().verify_()
 
 
 @irdl_op_definition
