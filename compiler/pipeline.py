@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import VerifyException
 
-from ..archdsl import PassError
 from .frontend.network import read_network
 from .ir.store import DataStore
 from .passes.annotate_inputs import AnnotateInputs
@@ -37,6 +35,7 @@ from .passes.lower_border_pools import LowerBorderPools
 from .passes.lower_gemm import LowerGemm
 from .passes.lower_means import LowerMeans
 from .passes.lower_one_dimensional import LowerOneDimensional
+from .passes.manager import PassManager
 from .passes.quantise_intermediates import QuantiseIntermediates
 from .passes.sink_dequantize import SinkDequantize
 from .passes.sink_transposes import SinkTransposes
@@ -105,15 +104,9 @@ def lower_network(
 
 
 def run_passes(module: ModuleOp, ctx: PassContext, passes: tuple[Pass, ...] = FRONT_PASSES) -> ModuleOp:
-    """Runs passes in order; the module is verified after each.
+    """The module after some passes, verified after each.
 
     Raises:
-        PassError: A pass made something that does not verify.
+        PassError: A pass failed, or made something that does not verify.
     """
-    for each in passes:
-        module = each.run(module, ctx)
-        try:
-            module.verify()
-        except VerifyException as error:
-            raise PassError(f"after {each.name}: {error}; please report") from error
-    return module
+    return PassManager(passes=passes).run(module, ctx).module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, StringAttr
@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 
 from ...archdsl import CompileError, Infeasible, InfeasibleError, PeArray, ceil_div
 from ..ir import tile
+from ..ir.lifetimes import deaths_in
 from .places import RollingAllocator
 from .shadows import Range, Shadow
 from .steps import Config, Load, Step, Store, Walk
@@ -387,10 +388,8 @@ NAMES = ("source", "target", "input", "weights", "values", "sums", "parameters",
 
 def _plans(block: Block) -> list[_Plan]:
     """What is known of the ops of a block."""
-    ops = list(block.ops)
-    positions = {op: idx for idx, op in enumerate(ops)}
-    dies = _deaths(ops, positions, block)
-    return [_plan(op, dies.get(op, ())) for op in ops]
+    dies = deaths_in(block)
+    return [_plan(op, dies.get(op, ())) for op in block.ops]
 
 
 def _plan(op: Operation, dies: Sequence[SSAValue]) -> _Plan:
@@ -410,34 +409,6 @@ def _plan(op: Operation, dies: Sequence[SSAValue]) -> _Plan:
         dies=tuple(dies),
         body=_plans(op.body.block) if isinstance(op, tile.ForOp) else [],
     )
-
-
-def _deaths(
-    ops: Sequence[Operation], positions: Mapping[Operation, int], block: Block
-) -> dict[Operation, list[SSAValue]]:
-    """By op of a block the block's places that no op behind it uses."""
-    found: dict[Operation, list[SSAValue]] = {}
-    for op in ops:
-        if isinstance(op, tile.PlaceOp | tile.SumsOp | tile.ParametersOp | tile.TableOp):
-            users = (_ancestor(user, block) for user in _users(op.result))
-            found.setdefault(max(users, key=positions.__getitem__, default=op), []).append(op.result)
-    return found
-
-
-def _users(value: SSAValue) -> Iterator[Operation]:
-    """The ops that use a value or a view of it."""
-    for use in value.uses:
-        yield use.operation
-        if isinstance(use.operation, tile.ViewOp):
-            yield from _users(use.operation.result)
-
-
-def _ancestor(op: Operation, block: Block) -> Operation:
-    while op.parent_block() is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
 
 
 def _linear(attr: AffineMapAttr) -> tuple[int, tuple[int, ...]]:

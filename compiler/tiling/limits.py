@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from ...archdsl import Infeasible, InfeasibleError, PeArray
-from ..ir.tile import ForOp, PlaceOp, ViewOp, pitch_of, size_of
+from ..ir.lifetimes import deaths_in
+from ..ir.tile import ForOp, PlaceOp, pitch_of, size_of
 from .activations import aligned
 
 LARGEST_BYTES = 1 << 20
@@ -51,36 +52,21 @@ def require_places(array: PeArray, block: Block, free_bytes: int) -> None:
 
 
 def _most_live(block: Block, granule: int) -> int:
-    ops = list(block.ops)
-    positions = {op: idx for idx, op in enumerate(ops)}
-    ends: dict[int, int] = {}  # bytes that become free behind an op
+    deaths = deaths_in(block)
     live = most = 0
-    for idx, op in enumerate(ops):
-        if isinstance(op, PlaceOp):
-            num_bytes = aligned(size_of(op.result)[0] * pitch_of(op.result), granule)
-            last = max((positions[_ancestor(user, block)] for user in _users(op.result)), default=idx)
-            ends[last] = ends.get(last, 0) + num_bytes
-            live += num_bytes
+    for op in block.ops:
+        live += _place_bytes(op, granule)
         nested = _most_live(op.body.block, granule) if isinstance(op, ForOp) else 0
         most = max(most, live + nested)
-        live -= ends.get(idx, 0)
+        live -= sum(_place_bytes(value.owner, granule) for value in deaths.get(op, ()))
     return most
 
 
-def _users(value: SSAValue) -> Iterator[Operation]:
-    """The ops that use a place or a view of it."""
-    for use in value.uses:
-        yield use.operation
-        if isinstance(use.operation, ViewOp):
-            yield from _users(use.operation.result)
-
-
-def _ancestor(op: Operation, block: Block) -> Operation:
-    while op.parent_block() is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
+def _place_bytes(op: Operation | Block, granule: int) -> int:
+    """Bytes of the place that an op makes."""
+    if not isinstance(op, PlaceOp):
+        return 0
+    return aligned(size_of(op.result)[0] * pitch_of(op.result), granule)
 
 
 def require_sums(array: PeArray, most: int) -> None:
