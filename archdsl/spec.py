@@ -65,12 +65,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_hint(word: str, known: Iterable[str], show: int = 12) -> str:
-    """`; did you mean 'x'?` for the nearest known word, else the known ones."""
+    """`; did you mean 'x'?` for the nearest known word, else the first `show` of the known ones."""
     names = [str(name) for name in known]
     near = nearest(word, names)
     if near is not None:
         return f"; did you mean '{near}'?"
-    if not names:
+    if not names or not show:
         return ""
     listed = ", ".join(names[:show]) + (", ..." if len(names) > show else "")
     return f"; known are {listed}"

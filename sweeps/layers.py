@@ -158,8 +158,9 @@ def find_layer(layers: Sequence[Layer], name: str) -> Layer:
         return found[0]
     if found:
         raise CompileError(f"'{name}' stands for {len(found)} ops; give one's number, from 1 to {len(layers)}")
-    known = [layer.op.name for layer in layers]
-    raise CompileError(f"there is no op '{name}'{nearest_hint(name, known)}; or give a number from 1 to {len(layers)}")
+    # Names that a converter made can be hundreds of characters long, so the others are not listed.
+    hint = nearest_hint(name, [layer.op.name for layer in layers], show=0)
+    raise CompileError(f"there is no op '{name}'{hint}; give a number from 1 to {len(layers)}")
 
 
 def _ends(image: ProgramImage, found: Replay, kernels: Ints) -> list[int]:

@@ -88,7 +88,7 @@ class PassManager:
 
     def __post_init__(self) -> None:
         known = [each.name for each in self.passes]
-        for option, names in (("--print-after", self.print_after), ("--stop-after", (self.stop_after,))):
+        for option, names in (("--stop-after", (self.stop_after,)), ("--print-after", self.print_after)):
             for name in names:
                 if name not in (None, *known) and (name, option) != (ALL, "--print-after"):
                     raise CompileError(f"{option}={name}: there is no pass of that name{nearest_hint(name, known)}")
