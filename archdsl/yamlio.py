@@ -30,8 +30,8 @@ __all__ = [
     "validate_tree",
 ]
 
-MAX_NODES = 50_000
-"""Most nodes that a document may have with its aliases expanded."""
+MAX_ALIASED_NODES = 50_000
+"""Most nodes that a document's aliases may add when they are expanded."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -130,7 +130,8 @@ class _Converter:
         self.source = source
         self.faults = faults
         self.open: set[int] = set()
-        self.num_nodes = 0
+        self.known: set[int] = set()
+        self.num_aliased = 0
 
     def place(self, node: yaml.Node) -> Place:
         return Place(self.source, node.start_mark.line + 1, node.start_mark.column + 1)
@@ -141,10 +142,11 @@ class _Converter:
     def convert(self, node: yaml.Node, path: tuple[str | int, ...]) -> YamlTree:
         place = self.place(node)
         empty = YamlScalar(None, place)
-        self.num_nodes += 1
-        if self.num_nodes > MAX_NODES:
-            if self.num_nodes == MAX_NODES + 1:
-                self.fault(place, path, f"more than {MAX_NODES} nodes once aliases are expanded")
+        self.num_aliased += id(node) in self.known
+        self.known.add(id(node))
+        if self.num_aliased > MAX_ALIASED_NODES:
+            if self.num_aliased == MAX_ALIASED_NODES + 1:
+                self.fault(place, path, f"aliases add more than {MAX_ALIASED_NODES} nodes once they are expanded")
             return empty
         if node.tag not in _KNOWN_TAGS:
             self.fault(place, path, f"tag '{node.tag}' is not allowed; write plain maps, lists and scalars")

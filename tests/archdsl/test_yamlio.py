@@ -109,8 +109,13 @@ def test_bad_yaml_is_reported_at_its_place(text: str, message: str) -> None:
 def test_aliases_that_multiply_are_stopped() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-    with pytest.raises(ArchError, match="nodes once aliases are expanded"):
+    with pytest.raises(ArchError, match="aliases add more than 50000 nodes once they are expanded"):
         parse_yaml("\n".join(lines))
+
+
+def test_a_long_document_without_aliases_is_read() -> None:
+    numbers = parse_yaml("\n".join(f"- [{i}, {i}]" for i in range(30_000)))
+    assert to_plain(numbers.root) == [[i, i] for i in range(30_000)]
 
 
 def test_error_is_of_the_type_asked_for() -> None:
