@@ -62,6 +62,7 @@ def require_legal(mapping: Mapping, op: Op, arch: SpatialArch) -> None:
 class _AxisFacts:
     size: int
     dim_classes: tuple[DimClass, ...]
+    alone_classes: tuple[DimClass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,18 @@ class _Check:
             parts = " x ".join(f"{dim} {times}" for dim, times in used)
             message = f"{node.fanout}.{node.axis} needs {needed} instances ({parts}) and has {axis.size}"
             yield self.fault(node_idx, message)
+        yield from self._alone(node_idx, node.fanout, axes)
+
+    def _alone(self, node_idx: int, fanout: str, axes: dict[str, _AxisFacts]) -> Iterator[MappingFault]:
+        """A dim that its axis carries only alone, and what another axis of the fan-out carries beside it."""
+        spread = [(name, dim) for name in axes for dim, times in self.state.used.get((fanout, name), []) if times > 1]
+        for name, dim in spread:
+            if self.op.dim_class(dim) in axes[name].alone_classes:
+                for other, beside in spread:
+                    if other != name:
+                        message = f"{fanout}.{name} carries {self.op.dim_class(dim)} dims such as {dim} only alone"
+                        yield self.fault(node_idx, f"{message}, and {fanout}.{other} carries {beside}")
+                        return
 
     def _side(self, node_idx: int, fanout: str) -> Iterator[MappingFault]:
         """A fan-out's loops stand inside the levels above it, and outside those below it and their fan-outs."""
@@ -218,7 +231,7 @@ class _Check:
         """Axes of a fan-out, or of the compute unit's intrinsic; none when there is no such node."""
         for node in self.arch.fanouts:
             if node.name == fanout:
-                return {axis.name: _AxisFacts(axis.size, axis.dim_classes) for axis in node.axes}
+                return {axis.name: _AxisFacts(axis.size, axis.dim_classes, axis.alone_classes) for axis in node.axes}
         compute = self.arch.compute
         if compute.name != fanout:
             return {}

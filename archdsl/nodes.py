@@ -140,6 +140,20 @@ class Memory(Spec):
             "Only the detailed latency looks at it."
         ),
     )
+    channels_last: Flag = Field(
+        default=False,
+        description=(
+            "Activations stand with their channels side by side, every row of pixels from a `min_transfer` on; false when "
+            "they stand as the network gives them. Only the detailed latency looks at it."
+        ),
+    )
+    packs_weights: Flag = Field(
+        default=False,
+        description=(
+            "Weights stand in the order in which tiles are read, so that a tile is one row; false when they stand as the "
+            "network gives them. Only the detailed latency looks at it."
+        ),
+    )
     technology: DramTechnology | None = Field(
         default=None,
         validation_alias="dram",
@@ -214,6 +228,15 @@ class Axis(Spec):
         serialization_alias="carries",
         description="Classes of dims that a mapping may spread over it.",
     )
+    alone_classes: tuple[DimClass, ...] = Field(
+        default=(),
+        validation_alias="carries_alone",
+        serialization_alias="carries_alone",
+        description=(
+            "Classes, of those it carries, that a mapping may spread over it only while the fan-out's other axes carry nothing, "
+            "and that pass the array by: a vector unit with one lane per place, which loads no stationary tiles."
+        ),
+    )
     hop_energy_pj_per_byte: EnergyPerByte | None = Field(
         default=None,
         validation_alias="hop_energy",
@@ -223,6 +246,13 @@ class Axis(Spec):
 
     def faults(self) -> Iterator[Fault]:
         yield from repeat_faults(self, "dim_classes")
+        yield from repeat_faults(self, "alone_classes")
+        for idx, dim_class in enumerate(self.alone_classes):
+            if dim_class not in self.dim_classes:
+                carried = ", ".join(self.dim_classes)
+                yield Fault(
+                    ("carries_alone", idx), f"carries_alone names {dim_class}, which carries ({carried}) leaves out"
+                )
 
 
 class Fanout(Spec):
@@ -234,7 +264,17 @@ class Fanout(Spec):
     source: str = Field(default="", strict=True, description="Where the physical constants come from.")
 
     def checks(self) -> tuple[Iterator[Fault], ...]:
-        return self._axis_faults(), self._source_faults()
+        return self._axis_faults(), self._alone_faults(), self._source_faults()
+
+    def _alone_faults(self) -> Iterator[Fault]:
+        for idx, axis in enumerate(self.axes):
+            for dim_class in axis.alone_classes:
+                others = [other.name for other in self.axes if other is not axis and dim_class in other.dim_classes]
+                if others:
+                    message = (
+                        f"carries_alone names {dim_class}, which axis {others[0]} carries too; one axis may carry it"
+                    )
+                    yield Fault(("axes", idx, "carries_alone"), message)
 
     def _axis_faults(self) -> Iterator[Fault]:
         yield from name_faults([axis.name for axis in self.axes], ("axes",), "axis")

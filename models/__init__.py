@@ -19,7 +19,7 @@ from .conventions import CONVENTIONS, Convention
 from .counting import returned_sums
 from .counts import Counts, Transfer
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
-from .detailed_timing import Timing, timing_of
+from .detailed_timing import Timing, timing_of, with_pass_times
 from .estimate import (
     Action,
     Fidelity,
@@ -116,4 +116,5 @@ __all__ = [
     "time_steps",
     "timing_of",
     "with_issue_cycles",
+    "with_pass_times",
 ]

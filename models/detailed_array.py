@@ -116,21 +116,31 @@ def array_cycles(
     busy = steps * step_cycles
     zero = np.zeros(pieces.batch)
     passes, elements = _passes(nest, pieces, array)
-    load = array.load_cycles * elements
+    passes_by = _passes_array_by(nest)
+    load = 0.0 * elements if passes_by else array.load_cycles * elements
+    skew = 0 if passes_by else array.skew_cycles
     if not array.is_shadowed:
         each = passes if array.stationary is not None else starts
-        return ArrayCycles(steps=busy, loading=passes * load, filling=each * array.skew_cycles, pacing=zero)
+        return ArrayCycles(steps=busy, loading=passes * load, filling=each * skew, pacing=zero)
     instructions, rows = _instructions(nest, pieces, array, steps, step_cycles)
     per_pass = np.maximum(instructions / passes, 1.0)
     floored = rows / (passes * per_pass)
     behind = np.maximum(load - floored, 0.0)
     plain = per_pass * floored + behind
-    paced = _paced(per_pass, floored, behind, array, array.skew_cycles + feed_cycles)
+    paced = _paced(per_pass, floored, behind, array, skew + feed_cycles)
     return ArrayCycles(
         steps=busy,
         loading=passes * behind + starts * load,
-        filling=starts * array.skew_cycles,
+        filling=starts * skew,
         pacing=passes * (paced - plain) + np.maximum(passes * per_pass * floored - busy, 0.0),
+    )
+
+
+def _passes_array_by(nest: Nest) -> bool:
+    """Whether the lanes of the vector unit compute: a loop is spread over an axis that carries its dim only alone."""
+    return any(
+        loop.axis is not None and nest.op.sizes[loop.dim] > 1 and nest.op.dim_class(loop.dim) in loop.axis.alone_classes
+        for loop in nest.loops
     )
 
 

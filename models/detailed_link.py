@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..archdsl import Op, Tensor, TensorRole, ceil_div
+from ..archdsl import DimClass, Op, Tensor, TensorAxis, TensorRole, ceil_div
 from .counts import Counts, Transfer
 from .detailed_array import time_steps
 from .detailed_timing import LevelTiming, Timing
@@ -67,7 +66,7 @@ def link_of(
     if not is_output and not (child.keeps_tiles and child.skips_holes):
         refills, moved = _moved_anew(counts.nest, pieces, tensor, holder, child, transfer.refills)
         scale = np.maximum(moved / transfer.filled, 1.0)
-    rows = _rows(counts.nest, pieces, tensor, holder)
+    rows = _rows(counts.nest, pieces, tensor, holder, parent)
     each = scale * tensor.bits / 8 / refills
     fetched = each * (transfer.sent_back if is_output else transfer.delivered)
     stored = each * transfer.delivered if is_output else zero
@@ -92,26 +91,26 @@ def link_of(
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a tile: its stretches along the tensor's last axis, the one that is contiguous in memory.
+    """Rows of a tile: its stretches of neighbours in memory.
 
     Attributes:
         length_bytes: Bytes of a row, [batch].
-        pitch_bytes: Bytes from one row of the tensor to the next.
+        step_bytes: What the rows' first bytes are multiples of, [batch]; 0 where all rows begin at a line.
     """
 
     length_bytes: FloatArray
-    pitch_bytes: int
+    step_bytes: FloatArray
 
     def padding(self, level: LevelTiming) -> FloatArray:
         """Factor by which a row grows when it moves in whole lines of the level.
 
-        Where the pitch is no multiple of the line, rows start anywhere: at multiples of `g`, their greatest
+        Where the step is no multiple of the line, rows start anywhere: at multiples of `g`, their greatest
         common divisor, so that a row of `n` bytes touches `(n + line - g) / line` lines on average.
         """
         line = level.min_transfer_bytes
         if line == 1:
             return np.ones_like(self.length_bytes)
-        step = math.gcd(self.pitch_bytes, line)
+        step = np.gcd(self.step_bytes.astype(np.int64), line)
         lines = np.maximum(np.ceil(self.length_bytes / line), (self.length_bytes + line - step) / line)
         return lines * line / self.length_bytes
 
@@ -211,13 +210,58 @@ def _num_pieces(nest: Nest, pieces: Pieces, dim: str, holder: Holder) -> FloatAr
     return pieces.visits(loops, dim, dict.fromkeys(loops, True)) if loops else 1.0
 
 
-def _rows(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder) -> Rows:
-    length: FloatArray | float = 1.0
-    pitch = 1
-    for dim, coefficient in tensor.axes[-1].terms if tensor.axes else ():
-        size = nest.op.sizes[dim]
-        idx = nest.innermost(dim, holder.num_loops)
-        length = length + coefficient * ((pieces.tiles[idx] if idx >= 0 else float(size)) - 1)
-        pitch += coefficient * (size - 1)
-    scale = tensor.bits / 8
-    return Rows(np.broadcast_to(np.asarray(length * scale), (pieces.batch,)), max(ceil_div(pitch * tensor.bits, 8), 1))
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """A tensor's axis.
+
+    Attributes:
+        tile: Extent of a tile, what a strided window jumps over included, [batch].
+        starts: What the tiles' first places are multiples of, [batch]; 0 where there is one tile.
+        size: Extent of the tensor.
+    """
+
+    tile: FloatArray
+    starts: FloatArray
+    size: int
+
+
+def _rows(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder, parent: LevelTiming) -> Rows:
+    """Rows of a tile as they stand in `parent`: along the last axis, unless the memory has a layout of its own."""
+    scale, zero = tensor.bits / 8, np.zeros(pieces.batch)
+    extents = [_extent(nest, pieces, axis, holder) for axis in tensor.axes]
+    if parent.packs_weights and tensor.role is TensorRole.WEIGHT:
+        return Rows(np.multiply.reduce([zero + scale, *(extent.tile for extent in extents)]), zero)
+    if parent.channels_last and tensor.role is not TensorRole.WEIGHT:
+        return _pixel_rows(nest.op, tensor, extents, zero)
+    last = extents[-1] if extents else _Extent(zero + 1, zero, 1)
+    return Rows(last.tile * scale, zero + max(ceil_div(last.size * tensor.bits, 8), 1))
+
+
+def _pixel_rows(op: Op, tensor: Tensor, extents: Sequence[_Extent], zero: FloatArray) -> Rows:
+    """Rows of an activation that stands channels last: neighbours along channels, then, where a tile has all, columns."""
+    is_channel = [not axis.is_sliding and op.dim_class(axis.terms[0][0]) is not DimClass.PIXEL for axis in tensor.axes]
+    channels = [extent for extent, is_one in zip(extents, is_channel, strict=True) if is_one]
+    pixels = [extent for extent, is_one in zip(extents, is_channel, strict=True) if not is_one]
+    length, is_whole, bits, step_bits = zero + tensor.bits, zero == 0, tensor.bits, zero
+    for extent in reversed(channels):
+        step_bits = np.where(is_whole, extent.starts * bits, step_bits)
+        length = np.where(is_whole, length * extent.tile, length)
+        is_whole, bits = is_whole & (extent.tile >= extent.size), bits * extent.size
+    # Rows that hold a part of the channels begin at some pixel.
+    step_bits = np.where(is_whole, step_bits, np.gcd(step_bits.astype(np.int64), bits))
+    if pixels:
+        step_bits = np.where(is_whole, pixels[-1].starts * bits, step_bits)
+        length = np.where(is_whole, length * pixels[-1].tile, length)
+    return Rows(length / 8, np.where(step_bits > 0, np.maximum(np.floor(step_bits / 8), 1), 0))
+
+
+def _extent(nest: Nest, pieces: Pieces, axis: TensorAxis, holder: Holder) -> _Extent:
+    tile, starts, size = np.ones(pieces.batch), np.zeros(pieces.batch), 1
+    for dim, coefficient in axis.terms:
+        idx, whole = nest.innermost(dim, holder.num_loops), nest.op.sizes[dim]
+        here = pieces.tiles[idx] if idx >= 0 else np.full(pieces.batch, float(whole))
+        tile = tile + coefficient * (here - 1)
+        step = np.where(here < whole, coefficient * here, 0).astype(np.int64)
+        starts = np.gcd(starts.astype(np.int64), step).astype(np.float64)
+        size += coefficient * (whole - 1)
+    return _Extent(tile, starts, size)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..archdsl import Compute, DimClass, Fanout, Memory, ModelError, SpatialArch, TensorRole
+import numpy as np
+
+from ..archdsl import Compute, DimClass, Fanout, Memory, ModelError, Op, SpatialArch, TensorRole
+from .hierarchy import hierarchy_of
+from .pricing import Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,8 @@ class LevelTiming:
         min_transfer_bytes: Shorter rows are rounded up.
         keeps_tiles: An unchanged tile is not moved again.
         skips_holes: What a strided window jumps over is not moved.
+        channels_last: Activations stand channels last, rows of pixels from a line on.
+        packs_weights: A tile of weights stands side by side.
     """
 
     name: str
@@ -36,6 +42,8 @@ class LevelTiming:
     min_transfer_bytes: int
     keeps_tiles: bool
     skips_holes: bool
+    channels_last: bool
+    packs_weights: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +115,29 @@ def timing_of(arch: SpatialArch) -> Timing:
     )
 
 
+def with_pass_times(prices: Prices, arch: SpatialArch, op: Op) -> Prices:
+    """Prices under which `throughput` knows that a PE array's pass lasts no shorter than its stationary tiles' loading.
+
+    The registers of the stationary tensor become as slow to write as the array is to load: one element per PE in
+    `load_cycles`. The result is still a lower bound of the detailed latency, and a far sharper one where few
+    vectors pass per tile. An array whose registers hold other tensors too, or read and write on one port, keeps
+    its prices.
+    """
+    array, hierarchy = _array(arch.fanouts, arch.compute), hierarchy_of(arch)
+    levels, alone = hierarchy.levels, frozenset[DimClass]().union(*(axis.alone_classes for axis in hierarchy.axes))
+    if any(size > 1 and op.dim_class(dim) in alone for dim, size in op.dims):
+        return prices  # What passes the array by loads nothing.
+    idx = len(levels) - 1
+    held = next((tensor for tensor in op.tensors if tensor.role == array.stationary), None)
+    is_alone = held is not None and levels[idx].keeps == frozenset({held.role}) and not prices.shares_port[idx].any()
+    is_inside = levels[idx].num_fanouts > 0 and array.load_cycles > 0
+    if held is None or not (is_alone and is_inside):
+        return prices
+    rates = prices.write_bytes_per_cycle.copy()
+    rates[idx] = np.minimum(rates[idx], held.bits / 8 / array.load_cycles)
+    return replace(prices, write_bytes_per_cycle=rates)
+
+
 def _level(arch: SpatialArch, memory: Memory) -> LevelTiming:
     return LevelTiming(
         name=memory.name,
@@ -120,6 +151,8 @@ def _level(arch: SpatialArch, memory: Memory) -> LevelTiming:
         min_transfer_bytes=memory.min_transfer_bytes,
         keeps_tiles=memory.keeps_tiles,
         skips_holes=memory.skips_holes,
+        channels_last=memory.channels_last,
+        packs_weights=memory.packs_weights,
     )
 
 

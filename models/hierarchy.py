@@ -40,6 +40,7 @@ class AxisInfo:
         multicast: One read serves every instance that asks for the same element.
         reduction: Partial sums are added on the way to the parent.
         dim_classes: Classes of dims that it may carry.
+        alone_classes: Those that it carries only while the other axes of its fan-out carry nothing.
     """
 
     fanout: str
@@ -49,6 +50,7 @@ class AxisInfo:
     multicast: bool
     reduction: bool
     dim_classes: frozenset[DimClass]
+    alone_classes: frozenset[DimClass] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ def hierarchy_of(arch: SpatialArch) -> Hierarchy:
                     multicast=axis.multicast,
                     reduction=axis.reduction,
                     dim_classes=frozenset(axis.dim_classes),
+                    alone_classes=frozenset(axis.alone_classes),
                 )
                 for axis in node.axes
             ]

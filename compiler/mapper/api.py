@@ -21,6 +21,7 @@ from ...models import (
     hierarchy_of,
     prices_of,
     resolve,
+    with_pass_times,
 )
 from .build import build_mapping
 from .candidates import Budget, Candidate, Outcome
@@ -229,6 +230,8 @@ class Mapper:
             budget = Budget(self.budget, deadline)
             outcome = Search(tables, scorer, budget=budget, start=candidate).run()
             return self._result(op, arch, numbers, tables, scorer, outcome, outcome.best)
+        if self._is_detailed:
+            scorer = replace(scorer, prices=with_pass_times(scorer.prices, arch, op))
         search = Search(tables, scorer, budget=Budget(self.budget, deadline), keep=POOL if self._is_detailed else 1)
         outcome = search.run()
         if not outcome.best:

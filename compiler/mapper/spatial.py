@@ -228,8 +228,19 @@ def _fanout_factors(problem: Problem, fanout: int, limit: int) -> tuple[list[Slo
             used = np.prod(factors, axis=0)
             factors = factors[:, np.sort(np.argsort(-used, kind="stable")[:limit])]
             is_complete = False
+    factors = factors[:, _is_alone_where_it_must(problem, slots, factors)]
     # That products are within the axes' does not mean that the factors can be split so.
     return slots, factors[:, _is_packable(slots, axes, factors)], is_complete
+
+
+def _is_alone_where_it_must(problem: Problem, slots: Sequence[Slot], factors: FloatArray) -> Bools:
+    """Whether candidates spread what an axis carries only alone beside nothing on other axes."""
+    good = np.ones(factors.shape[1], dtype=np.bool_)
+    for at, (dim, allowed) in enumerate(slots):
+        if problem.op.dim_class(problem.dims[dim]) in allowed[0].alone_classes:
+            beside = [other for other, (_, axes) in enumerate(slots) if axes != allowed]
+            good &= (factors[at] == 1) | (factors[beside] == 1).all(axis=0)
+    return good
 
 
 @lru_cache(maxsize=4096)

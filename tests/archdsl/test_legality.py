@@ -23,7 +23,7 @@ from tileloom.archdsl import (
     require_legal,
 )
 
-from ..random_cases import SOURCE, Case, arch_of, gemm, random_case
+from ..random_cases import SOURCE, Case, arch_of, conv, gemm, random_case
 from ..strategies import cases
 
 OP = gemm(64, 32, 16)
@@ -224,6 +224,29 @@ def test_axis_carries_only_its_classes() -> None:
     assert faults((*nodes[:6], loop("N", 1), loop("K", 1), *nodes[7:])) == [
         (5, "pe_array.cols does not carry reduction dims such as K; it carries output_channel, pixel")
     ]
+
+
+def test_dims_that_an_axis_carries_only_alone() -> None:
+    rows, cols = {"name": "rows", "size": 8}, {"name": "cols", "size": 4, "dim_classes": ["output_channel", "group"]}
+    fields = {"dim_classes": ["reduction"]}, {"alone_classes": ["group"]}
+    axes = [{**axis, **more} for axis, more in zip((rows, cols), fields, strict=True)]
+    lanes = arch_of(
+        [memory("main_memory", None, memory_class="main_memory"), {"kind": "fanout", "name": "lanes", "axes": axes}]
+    )
+    op = conv({"G": 4, "K": 2, "C": 8})
+    first = Keep(level="main_memory", tensors=("I", "W", "O"))
+    over = {
+        dim: Spatial(dim=dim, tile=1, fanout="lanes", axis=axis)
+        for dim, axis in (("G", "cols"), ("K", "cols"), ("C", "rows"))
+    }
+    in_time = {dim: Temporal(dim=dim, tile=1) for dim in ("G", "K", "C")}
+
+    def faults(*spread: str) -> list[str]:
+        nodes = (first, *(over[dim] if dim in spread else in_time[dim] for dim in ("G", "K", "C")))
+        return [fault.message for fault in check_mapping(Mapping(nodes=nodes), op, lanes)]
+
+    assert faults("G") == faults("K", "C") == faults("C") == []
+    assert faults("G", "C") == ["lanes.cols carries group dims such as G only alone, and lanes.rows carries C"]
 
 
 def test_intrinsic_dims_are_axes_of_the_compute_unit() -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileloom.archdsl import Infeasible, SpatialArch, load_arch
+from tileloom.archdsl import Infeasible, SpatialArch, check_mapping, load_arch
 from tileloom.compiler import MappingResult, map_op
 from tileloom.models import estimate_op
 
-from ..random_cases import conv, gemm, transposed_conv
-from .enumerator import Objective, find_optima
+from ..random_cases import arch_of, conv, gemm, transposed_conv
+from .enumerator import Enumerator, Objective, find_optima
 from .random_legal import random_legal_mapping
 from .small_cases import OBJECTIVES, random_problem, value_of
 
@@ -58,6 +58,35 @@ def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
     for idx in range(part, len(SEEDS), 10):
         # Two objectives each in turn, and all four for the first of every part.
         assert_optimal(SEEDS[idx], OBJECTIVES if idx == part else OBJECTIVES[idx // 10 % 2 :: 2])
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("sizes", [{"G": 4, "OX": 3, "FX": 2}, {"G": 2, "C": 2, "OX": 3}, {"G": 3, "C": 4}], ids=str)
+def test_mapper_spreads_alone_what_an_axis_carries_only_alone(sizes: dict[str, int], objective: Objective) -> None:
+    op, rows, cols = conv(sizes), {"name": "rows", "size": 2, "dim_classes": ["reduction"]}, {"name": "cols", "size": 4}
+    memory = {
+        "kind": "memory",
+        "read_bandwidth": "2 B/cycle",
+        "write_bandwidth": "2 B/cycle",
+        "read_energy_pj_per_byte": 4.0,
+    }
+    memory |= {"write_energy_pj_per_byte": 4.0, "memory_class": "scratchpad", "source": "assumption: test"}
+
+    def with_columns(**fields: object) -> SpatialArch:
+        axes = [rows, {**cols, "dim_classes": ["output_channel", "group"], **fields}]
+        main = {**memory, "name": "main_memory", "memory_class": "main_memory", "capacity_bytes": None}
+        inner = {**memory, "name": "scratchpad", "capacity_bytes": 16, "read_energy_pj_per_byte": 1.0, "area_mm2": 0.01}
+        return arch_of([main, inner, {"kind": "fanout", "name": "lanes", "axes": axes}])
+
+    lanes, freely = with_columns(alone_classes=["group"]), with_columns()
+    walker = Enumerator(op=op, arch=freely)
+    legal = [mapping for mapping in map(walker.mapping, walker.walk()) if not check_mapping(mapping, op, lanes)]
+    assert len(legal) < walker.num_found
+    best = min(value_of(estimate_op(op, mapping, lanes), objective) for mapping in legal)
+    found = map_op(op, lanes, objective)
+    assert isinstance(found, MappingResult)
+    assert found.proved_optimal
+    assert math.isclose(value_of(found.estimate, objective), best, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(

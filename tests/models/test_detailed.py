@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from random import Random
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileloom.archdsl import Bandwidth, Mapping, Op, SpatialArch, parse_mapping, parse_notation
+from tileloom.archdsl import Bandwidth, Mapping, Op, SpatialArch, Tensor, load_arch, parse_mapping, parse_notation
 from tileloom.models import (
     CONVENTIONS,
     Part,
@@ -57,6 +58,8 @@ def varied(case: Case, seed: int) -> Timing:
             double_buffered=rng.random() < 0.6,
             keeps_tiles=rng.random() < 0.8,
             skips_holes=rng.random() < 0.8,
+            channels_last=rng.random() < 0.3,
+            packs_weights=rng.random() < 0.3,
         )
         for level in timing.levels
     )
@@ -331,3 +334,98 @@ def test_tiles_that_are_not_kept_move_at_every_step() -> None:
     # W 24 B is loaded at each of the 4 steps instead of once.
     kept, moved = (run("gemm:M=32,N=4,K=6", tiled(8, 4, 6), a) for a in (arch, anew))
     assert moved.amount == kept.amount + 3 * 24 / 2
+
+
+# Rows against every byte's address: K and C of 16-byte lines, so that both whole pixels and parts of them occur.
+
+
+def lines_per_tile(op: Op, tensor: Tensor, tile: dict[str, int], strides: dict[str, int], line: int) -> float:
+    """Lines that the tiles of a tensor touch on average, by the address of every element; a byte each."""
+    counts: list[int] = []
+    sizes = op.sizes
+    dims = sorted(tensor.dims)
+    for corner in itertools.product(*(range(0, sizes[dim], tile[dim]) for dim in dims)):
+        box = itertools.product(*(range(at, at + tile[dim]) for dim, at in zip(dims, corner, strict=True)))
+        touched = {sum(x * strides[dim] for dim, x in zip(dims, point, strict=True)) // line for point in box}
+        counts.append(len(touched))
+    return sum(counts) / len(counts)
+
+
+@pytest.mark.parametrize(
+    ("channels", "tile"),
+    [(32, 16), (32, 32), (48, 16), (8, 8), (24, 24), (24, 8)],
+)
+@pytest.mark.parametrize("columns", [8, 4])
+def test_rows_of_pixels_touch_the_lines_that_their_addresses_say(channels: int, tile: int, columns: int) -> None:
+    op, width = parse_notation(f"conv:K={channels},C=1,OY=4,OX=8,FY=1,FX=1"), 8
+    text = f"""\
+schema_version: 1
+mapping:
+  - {{keep: [I, W, O], level: main_memory}}
+  - {{for: K, tile: {tile}}}
+  - {{for: OX, tile: {columns}}}
+  - {{for: OY, tile: 1}}
+  - {{keep: [I, W, O], level: scratchpad}}
+  - {{for: K, tile: 1}}
+  - {{for: OX, tile: 1}}
+"""
+    (mapping,) = parse_mapping(text).values()
+    outer, *inner = pipeline().hierarchy
+    lines = {"channels_last": True, "packs_weights": True, "min_transfer_bytes": 16}
+    arch = pipeline().model_copy(update={"hierarchy": (outer.model_copy(update=lines), *inner)})
+    pitch = -(-width * channels // 16) * 16
+    extents = {"K": tile, "OX": columns, "OY": 1, "B": 1, "G": 1}
+    strides = {"K": 1, "OX": channels, "OY": pitch, "B": 0, "G": 0}
+    # The last store is one tile of outputs: the first data, and 16 bytes for every line.
+    expected = lines_per_tile(op, op.output, extents, strides, 16) * 16 / 2 + 10
+    assert named(run(op, mapping, arch), "last store") == pytest.approx(expected)
+
+
+def test_packed_weights_are_one_row() -> None:
+    op = parse_notation("conv:K=8,C=4,OX=5,FX=3")
+    text = """\
+schema_version: 1
+mapping:
+  - {keep: [I, W, O], level: main_memory}
+  - {keep: [W], level: scratchpad}
+  - {for: K, tile: 1}
+  - {for: C, tile: 1}
+  - {for: OX, tile: 1}
+  - {for: FX, tile: 1}
+"""
+    (mapping,) = parse_mapping(text).values()
+    outer, *inner = pipeline().hierarchy
+    as_given, packed = (
+        pipeline().model_copy(
+            update={"hierarchy": (outer.model_copy(update={"min_transfer_bytes": 4, "packs_weights": packs}), *inner)}
+        )
+        for packs in (False, True)
+    )
+    # Rows of 3 bytes take one line of 4 or two, as they begin; packed they are 96 bytes side by side.
+    assert named(run(op, mapping, packed), "first load") == 96 / 2 + 10
+    assert named(run(op, mapping, as_given), "first load") == 32 * 1.5 * 4 / 2 + 10
+
+
+def test_lanes_that_pass_the_array_by_load_no_stationary_tiles() -> None:
+    text = """\
+schema_version: 1
+mapping:
+  - {keep: [I, W, O], level: main_memory}
+  - {keep: [I, W], level: scratchpad}
+  - {keep: [O], level: accumulator}
+  - {spatial: G, axis: pe_array.cols, tile: 1}
+  - {for: FX, tile: 1}
+  - {keep: [W], level: register}
+  - {for: OX, tile: 1}
+"""
+    (mapping,) = parse_mapping(text).values()
+    arch = load_arch("tpe_16x16")
+    assert isinstance(arch, SpatialArch)
+    array = next(
+        part
+        for part in run(parse_notation("conv:G=16,K=1,C=1,OX=5,FX=3"), mapping, arch).walk()
+        if part.name == "PE array"
+    )
+    assert {part.name: part.amount for part in array.parts} == {
+        "mac": 3 * 5, "loading stationary tiles": 0, "filling and draining the array": 0, "pace of instructions": 0,
+    }  # fmt: skip
