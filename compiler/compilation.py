@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ..archdsl import Arch, ArchError, SpatialArch, pe_array
 from .codegen.compiled import CompiledNetwork, images_of
+from .codegen.ordering import LOADS_AHEAD
 from .frontend.network import read_network
 from .ir.qnn import ROUNDING
 from .ir.store import DataStore
@@ -43,7 +44,7 @@ class CompileOptions:
     keeps_layers: bool = False
     keeps_on_chip: bool = True
     staging_bytes: int | None = None
-    loads_ahead: int = 8
+    loads_ahead: int = LOADS_AHEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, StringAttr
@@ -30,6 +30,7 @@ class _Plan:
         indices: What the maps are over.
         shape: Rows, bytes of a row and pitch of its input.
         dies: Places that nothing behind it uses.
+        is_weights: Whether it is a place for weights.
         body: Of a loop, what is in it.
     """
 
@@ -41,6 +42,7 @@ class _Plan:
     indices: tuple[SSAValue, ...]
     shape: tuple[int, int, int]
     dies: tuple[SSAValue, ...]
+    is_weights: bool
     body: list[_Plan]
 
     def value(self, name: str) -> SSAValue:
@@ -56,10 +58,21 @@ def expand(program: tile.ProgramOp, array: PeArray) -> list[Step]:
     Raises:
         InfeasibleError: What lives at the same time does not fit.
     """
+    ops = list(program.body.block.ops)
+    buffers = [op for op in ops if isinstance(op, tile.BufferOp)]
+    return expand_kernels(buffers, [op for op in ops if isinstance(op, tile.KernelOp)], array)
+
+
+def expand_kernels(buffers: Sequence[tile.BufferOp], kernels: Sequence[tile.KernelOp], array: PeArray) -> list[Step]:
+    """The steps of kernels one after the other, over buffers of which they may use some.
+
+    Raises:
+        InfeasibleError: What lives at the same time does not fit.
+    """
     packed: set[int] = set()
     while True:
         try:
-            return _Expansion(program, array, frozenset(packed)).run()
+            return _Expansion(buffers, kernels, array, frozenset(packed)).run()
         except _NoRoom as error:
             # Places in turn leave gaps; they are packed where there is no room for that.
             if error.kernel in packed:
@@ -77,12 +90,20 @@ class _NoRoom(Exception):
 
 
 class _Expansion:
-    def __init__(self, program: tile.ProgramOp, array: PeArray, packed: frozenset[int]) -> None:
-        self.program = program
+    def __init__(
+        self,
+        buffers: Sequence[tile.BufferOp],
+        kernels: Sequence[tile.KernelOp],
+        array: PeArray,
+        packed: frozenset[int],
+    ) -> None:
+        self.kernels = kernels
         self.array = array
         self.packed = packed  # kernels whose places are packed
         self.granule = min(array.cols, array.bus_bytes)
-        self.places = RollingAllocator(0, array.scratchpad_bytes, granule=max(array.bus_bytes, array.vector_bytes))
+        granule = max(array.bus_bytes, array.vector_bytes)
+        self.places, self.weights = (RollingAllocator(0, array.scratchpad_bytes, granule=granule) for _ in range(2))
+        self.is_split = False  # whether weights have their own part of what is staged
         self.sums = RollingAllocator(0, array.accumulator_vectors, num_banks=array.accumulator_banks)
         self.slots = RollingAllocator(0, array.parameter_slots)
         self.tables = RollingAllocator(0, max(1, array.table_slots))
@@ -90,9 +111,10 @@ class _Expansion:
         self.num = {Load: 0, Walk: 0, Store: 0}
         self.kernel = -1
         self.name = ""
-        self.at: dict[SSAValue, int] = {}  # place of a buffer: byte, vector or slot
+        # Place of a buffer: byte, vector or slot.
+        self.at: dict[SSAValue, int] = {op.result: int(op.address.value.data) for op in buffers}
         self.index: dict[SSAValue, int] = {}
-        memory = self._memory_bytes()
+        memory = _memory_bytes(buffers)
         pad = array.scratchpad_bytes
         self.pad_loads, self.pad_walks, self.pad_stores = (Shadow(pad, self.granule) for _ in range(3))
         self.sum_walks, self.sum_stores = (Shadow(array.accumulator_vectors) for _ in range(2))
@@ -112,25 +134,34 @@ class _Expansion:
         }
 
     def run(self) -> list[Step]:
-        for op in self.program.body.block.ops:
-            if isinstance(op, tile.BufferOp):
-                self.at[op.result] = int(op.address.value.data)
-            elif isinstance(op, tile.KernelOp):
-                self.kernel += 1
-                self.name = op.kernel_name.data
-                self.places.bound(*op.staging.get_values())
-                for allocator in (self.places, self.sums):
-                    allocator.is_packed = self.kernel in self.packed
-                self._run(_plans(op.body.block))
+        for op in self.kernels:
+            self.kernel += 1
+            self.name = op.kernel_name.data
+            plans = _plans(op.body.block)
+            self._bound(op, plans)
+            for allocator in (self.places, self.sums):
+                allocator.is_packed = self.kernel in self.packed
+            self._run(plans)
         return self.steps
 
-    def _memory_bytes(self) -> int:
-        ends = [
-            int(op.address.value.data) + tile.size_of(op.result)[0] * tile.pitch_of(op.result)
-            for op in self.program.body.block.ops
-            if isinstance(op, tile.BufferOp) and tile.space_of(op.result) == tile.MAIN
-        ]
-        return max(ends, default=0)
+    def _bound(self, op: tile.KernelOp, plans: list[_Plan]) -> None:
+        """Says where a kernel's places may be: weights in other banks than inputs, if there is room for the next ones of both.
+
+        A bank gives one vector a cycle, and inputs come before weights, which would then wait for a walk to end.
+        """
+        begin, end = op.staging.get_values()
+        sizes: dict[bool, list[int]] = {False: [], True: []}
+        for plan in _walk(plans):
+            if isinstance(plan.op, tile.PlaceOp):
+                value = plan.value("result")
+                sizes[plan.is_weights].append(tile.size_of(value)[0] * tile.pitch_of(value))
+        inputs, weights = (min(2, len(some)) * max(some, default=0) for some in (sizes[False], sizes[True]))
+        bank_bytes = self.array.scratchpad_bytes // self.array.scratchpad_banks
+        split = ceil_div(begin + inputs, bank_bytes) * bank_bytes
+        is_packed = self.kernel in self.packed
+        self.is_split = inputs > 0 and weights > 0 and split + weights <= end and not is_packed
+        self.places.bound(begin, split if self.is_split else end)
+        self.weights.bound(split if self.is_split else begin, end)
 
     # ---- Loops.
 
@@ -157,10 +188,11 @@ class _Expansion:
 
     def _free(self, value: SSAValue) -> None:
         allocators = {
-            tile.SCRATCHPAD: self.places, tile.ACCUMULATORS: self.sums, tile.PARAMETERS: self.slots,
-            tile.TABLES: self.tables,
+            tile.SCRATCHPAD: (self.places, self.weights), tile.ACCUMULATORS: (self.sums,),
+            tile.PARAMETERS: (self.slots,), tile.TABLES: (self.tables,),
         }  # fmt: skip
-        allocators[tile.space_of(value)].free(self.at[value])
+        for allocator in allocators[tile.space_of(value)]:
+            allocator.free(self.at[value])
 
     def _take(self, allocator: RollingAllocator, value: SSAValue, size: int, resource: str, unit: str) -> None:
         found = allocator.take(size)
@@ -178,7 +210,7 @@ class _Expansion:
     def _place(self, plan: _Plan) -> None:
         value = plan.value("result")
         self._take(
-            self.places,
+            self.weights if plan.is_weights and self.is_split else self.places,
             value,
             tile.size_of(value)[0] * tile.pitch_of(value),
             "scratchpad capacity for what is staged",
@@ -383,6 +415,15 @@ class _Expansion:
         return self.num[type(step)]
 
 
+def _memory_bytes(buffers: Sequence[tile.BufferOp]) -> int:
+    ends = [
+        int(op.address.value.data) + tile.size_of(op.result)[0] * tile.pitch_of(op.result)
+        for op in buffers
+        if tile.space_of(op.result) == tile.MAIN
+    ]
+    return max(ends, default=0)
+
+
 NAMES = ("source", "target", "input", "weights", "values", "sums", "parameters", "table", "result")
 
 
@@ -407,8 +448,21 @@ def _plan(op: Operation, dies: Sequence[SSAValue]) -> _Plan:
         if source is None
         else (tile.size_of(source)[0], tile.size_of(source)[1], tile.pitch_of(source)),
         dies=tuple(dies),
+        is_weights=isinstance(op, tile.PlaceOp) and _holds_weights(op),
         body=_plans(op.body.block) if isinstance(op, tile.ForOp) else [],
     )
+
+
+def _walk(plans: Sequence[_Plan]) -> Iterator[_Plan]:
+    for plan in plans:
+        yield plan
+        yield from _walk(plan.body)
+
+
+def _holds_weights(op: tile.PlaceOp) -> bool:
+    """Whether products read it as their weights."""
+    users = [use.operation for use in op.result.uses]
+    return any(isinstance(user, tile.MatMulOp) and user.weights is op.result for user in users)
 
 
 def _linear(attr: AffineMapAttr) -> tuple[int, tuple[int, ...]]:

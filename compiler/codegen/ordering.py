@@ -3,33 +3,144 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 
+import numpy as np
+
+from ...archdsl import PeArray
+from ...models import MATMUL_STEP
 from .steps import Load, Step, Store, Walk
+from .timing import columns_of
+
+LOADS_AHEAD = 8
+"""How many loads may stand in front of what they were placed for, unless the user says otherwise."""
 
 
-def with_loads_ahead(steps: Sequence[Step], ahead: int) -> list[Step]:
-    """The same steps with loads earlier; loads keep their order, and so do all other steps.
+def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[Step]:
+    """The steps with loads earlier, and what they wait for by the new numbers. All other steps keep their order, and so do loads to the scratchpad, and those to slots.
+
+    The load queue holds what has not begun: once it is full, dispatch waits, and with it what could run already. So only
+    some loads stand in front of what they were placed for, and more of them where the bus would be idle otherwise, by a
+    rough account of when walks run and the bus is free. A load that still waits for its slot lets those behind it pass
+    that go to the scratchpad, and the other way round.
 
     Args:
         steps: In the order of their effects.
-        ahead: How many loads may stand in front of what they were placed for. The load queue holds what has not begun: were
-            there more, dispatch would wait for them, and with it what could run already.
+        ahead: How many loads may stand there in any case; 0 for no load earlier than it was placed.
+        array: The PE array.
     """
     others = [step for step in steps if not isinstance(step, Load)]
     loads = [step for step in steps if isinstance(step, Load)]
-    needed = _needed(others, len(loads))
-    ready = _ready(loads, others, needed)
+    order = _Order(loads, others, ahead, array)
     found: list[Step] = []
-    placed = passed = 0
     for idx, step in enumerate(others):
-        while passed < len(loads) and needed[passed] <= idx:
-            passed += 1
-        while placed < len(loads) and (placed < passed or (placed - passed < ahead and ready[placed] <= idx)):
-            found.append(loads[placed])
-            placed += 1
+        found += order.loads_before(idx)
         found.append(step)
-    return found + loads[placed:]
+    found += order.rest()
+    _renumber(found, loads)
+    return found
+
+
+class _Order:
+    """Chooses the loads in front of each other step.
+
+    Attributes:
+        placed: Per load whether it has been chosen.
+        passed: Loads that are needed by now, in their old order.
+        early: Loads chosen that are not needed yet.
+        now, bus: When the next walk begins and the bus is free, if nothing holds them up.
+        arrivals: Per load when its data are there.
+    """
+
+    def __init__(self, loads: Sequence[Load], others: Sequence[Step], ahead: int, array: PeArray) -> None:
+        self.loads, self.others, self.ahead, self.array = loads, others, ahead, array
+        self.needed = _needed(others, len(loads))
+        self.ready = _ready(loads, others, self.needed)
+        self.queues = [deque[int](), deque[int]()]
+        for idx, load in enumerate(loads):
+            self.queues[_is_for_slots(load)].append(idx)
+        self.load_beats, self.work, self.store_beats = _costs(loads, others, array)
+        self.work_before = [0, *accumulate(self.work)]
+        self.placed = [False] * len(loads)
+        self.arrivals = [0] * (len(loads) + 1)
+        self.passed = self.early = self.now = self.bus = 0
+
+    def loads_before(self, idx: int) -> list[Load]:
+        """The loads in front of a step, which then takes its time."""
+        found: list[Load] = []
+        while self.passed < len(self.loads) and self.needed[self.passed] <= idx:
+            self.early -= self.placed[self.passed]
+            self.passed += 1
+        while (chosen := self._choose(idx)) is not None:
+            found.append(self._take(chosen))
+        step = self.others[idx]
+        if isinstance(step, Walk):
+            self.now = max(self.now, self.arrivals[max(step.after_load, step.preload_after_load)]) + self.work[idx]
+        else:
+            self.bus = max(self.bus, self.now) + self.store_beats[idx]
+        return found
+
+    def rest(self) -> list[Load]:
+        """Loads that nothing needs."""
+        return [self._take(chosen) for chosen in sorted(idx for queue in self.queues for idx in queue)]
+
+    def _choose(self, idx: int) -> int | None:
+        heads = sorted(queue[0] for queue in self.queues if queue)
+        if not heads:
+            return None
+        first, second = heads[0], heads[-1]
+        if first < self.passed:
+            return first
+        # A load's data come by the bus only once main memory's latency has passed.
+        is_idle = self.ahead > 0 and self.bus <= self.now + self.array.latency_cycles
+        if self.early >= self.ahead and not is_idle:
+            return None
+        if self.ready[first] <= idx:
+            return first
+        return second if self.ready[second] <= idx and self._is_in_time(first, second, idx) else None
+
+    def _is_in_time(self, first: int, second: int, idx: int) -> bool:
+        """Whether what waits for the first load is not held up when the second one passes it."""
+        least = self.work_before[self.needed[first]] - self.work_before[idx]
+        later = max(self.bus, self.now) + self.load_beats[second] + self.load_beats[first] + self.array.latency_cycles
+        return later <= self.now + least
+
+    def _take(self, chosen: int) -> Load:
+        load = self.loads[chosen]
+        assert self.queues[_is_for_slots(load)].popleft() == chosen
+        self.placed[chosen] = True
+        self.early += chosen >= self.passed
+        self.bus = max(self.bus, self.now) + self.load_beats[chosen]
+        self.arrivals[chosen + 1] = self.bus + self.array.latency_cycles
+        return load
+
+
+def _is_for_slots(load: Load) -> bool:
+    return load.operands.get("space", 0) > 0
+
+
+def _costs(loads: Sequence[Load], others: Sequence[Step], array: PeArray) -> tuple[list[int], list[int], list[int]]:
+    """Cycles of loads on the bus, of other steps that are walks in the array, and of those that are stores on the bus."""
+    load, other = columns_of(loads, array), columns_of(others, array)
+    work = np.maximum(other.vectors, np.where(other.kind == MATMUL_STEP, array.rows + 1, 0)) + other.operands
+    beats = [(columns.vectors * columns.beats * array.cycles_per_beat).tolist() for columns in (load, other)]
+    return beats[0], work.tolist(), beats[1]
+
+
+def _renumber(steps: Sequence[Step], loads: Sequence[Load]) -> None:
+    """Writes waits for loads by their new numbers: a wait for a load is one for all that stood before it, too.
+
+    In place: a large network has a million steps, which nobody but the caller has seen.
+    """
+    number = {id(step): num for num, step in enumerate((step for step in steps if isinstance(step, Load)), 1)}
+    latest = [0, *accumulate((number[id(load)] for load in loads), max)]
+    for step in steps:
+        if not isinstance(step, Load):
+            step.after_load = latest[step.after_load]
+        if isinstance(step, Walk):
+            step.preload_after_load = latest[step.preload_after_load]
 
 
 def _needed(others: Sequence[Step], num_loads: int) -> list[int]:
@@ -44,11 +155,12 @@ def _needed(others: Sequence[Step], num_loads: int) -> list[int]:
 
 
 def _ready(loads: Sequence[Load], others: Sequence[Step], needed: Sequence[int]) -> list[int]:
-    """Per load the index among the others from which on nothing that it waits for stands behind it."""
+    """Per load the index among the others from which on nothing that it, or one of its kind before it, waits for stands behind it."""
     walks = [idx for idx, step in enumerate(others) if isinstance(step, Walk)]
     stores = [idx for idx, step in enumerate(others) if isinstance(step, Store)]
     knowing, known = _store_knowledge(others)
     found: list[int] = []
+    before = [0, 0]
     for load, latest in zip(loads, needed, strict=True):
         walk = walks[load.after_walk - 1] + 1 if load.after_walk else 0
         store = 0
@@ -59,7 +171,9 @@ def _ready(loads: Sequence[Load], others: Sequence[Step], needed: Sequence[int])
             if load.after_store < len(stores):  # once the next one is under way, it has ended soon
                 store = min(store, stores[load.after_store] + 2)
             store = min(store, latest)
-        found.append(max(walk, store, found[-1] if found else 0))
+        kind = _is_for_slots(load)
+        before[kind] = max(walk, store, before[kind])
+        found.append(before[kind])
     return found
 
 

@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, Region
 from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, pe_array
 from ...models import time_steps
 from ..codegen.expansion import expand
-from ..codegen.ordering import with_loads_ahead
+from ..codegen.ordering import LOADS_AHEAD, with_loads_ahead
 from ..codegen.timing import columns_of
 from ..codegen.tokens import instructions_of
 from ..ir import pe, tile
@@ -46,7 +46,7 @@ class ConvertTileToPe:
     """
 
     name: ClassVar = "convert-tile-to-pe"
-    loads_ahead: int = 8
+    loads_ahead: int = LOADS_AHEAD
 
     def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
         """See `Pass`."""
@@ -57,7 +57,7 @@ class ConvertTileToPe:
         for op in list(made.body.block.ops):
             if not isinstance(op, tile.ProgramOp):
                 continue
-            steps = with_loads_ahead(expand(op, array), self.loads_ahead)
+            steps = with_loads_ahead(expand(op, array), self.loads_ahead, array)
             instructions, kernels = instructions_of(steps)
             _require_short(op, len(instructions))
             ends = time_steps(array, columns_of(steps, array)).kernel_ends

@@ -141,7 +141,7 @@ class Buffers:
     def of(self, activation: Activation, role: str = "activation") -> SSAValue:
         """The buffer of an activation: its rows, of as many bytes as its pixels have."""
         format_ = activation.format
-        rows, row_bytes = format_.images * format_.height, format_.width * format_.pixel_bytes
+        rows, row_bytes = format_.images * format_.height, min(format_.width * format_.pixel_bytes, format_.row_bytes)
         key = activation.space, activation.address, rows, row_bytes
         if key not in self._known:
             type_ = bytes_memref(rows, row_bytes, activation.space, format_.row_bytes)

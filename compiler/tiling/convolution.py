@@ -293,7 +293,7 @@ def _matmul(
     target: Target, conv: Convolution, taps: Taps, tile: OutputTile, weights: SSAValue, fy: Linear, run: Linear, at: Linear,
     rows: int, weights_at: Linear,
 ) -> list[Operation]:  # fmt: skip
-    window, pixel = conv.window, conv.input.format.pixel_bytes
+    window, pixel = conv.window, tile.input.pixel_bytes or conv.input.format.pixel_bytes
     row_bytes = row_bytes_of(target, conv)
     row = fy * (taps.num_runs * taps.run_bytes) + run * taps.run_bytes + at
     maps = {

@@ -62,7 +62,21 @@ def window_spans(
 
 def staged_bytes(target: Target, activation: Activation, rows: int, columns: int) -> int:
     """The most room that some rows and columns of an activation take when they are staged."""
+    if _is_sparse(target, activation):
+        return rows * columns * _dense_bytes(target, activation)
     return rows * _row_bytes(target, activation, columns)
+
+
+def _dense_bytes(target: Target, activation: Activation) -> int:
+    """Bytes of a pixel without what is behind its channels."""
+    return aligned(activation.format.channels, target.array.bus_bytes)
+
+
+def _is_sparse(target: Target, activation: Activation) -> bool:
+    """Whether pixels, which begin at beats, have beats between them that need not be staged."""
+    format_, bus = activation.format, target.array.bus_bytes
+    begins_at_beats = format_.pixel_bytes % bus == format_.row_bytes % bus == 0
+    return begins_at_beats and format_.pixel_bytes > aligned(format_.channels, max(bus, target.columns))
 
 
 def _row_bytes(target: Target, activation: Activation, columns: int) -> int:
@@ -101,6 +115,9 @@ def staged_slice(
 
 def staged_tile(target: Target, activation: Activation, rows: Span, columns: Span) -> tuple[InputTile, list[Operation]]:
     """Stages some rows and columns of an activation in main memory: where they stand, and the ops that it takes."""
+    if _is_sparse(target, activation):
+        channels = Span(first=0, num=_dense_bytes(target, activation))
+        return staged_slice(target, activation, rows, columns, channels)
     format_, bus = activation.format, target.array.bus_bytes
     first = columns.first * format_.pixel_bytes // bus * bus
     end = (columns.first + columns.num) * format_.pixel_bytes

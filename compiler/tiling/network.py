@@ -59,16 +59,16 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         PassError: An op has no kernel; with its nodes.
     """
     target = Target(
-        array=array, buffers=Buffers(), store=store, staging_bytes=options.staging_bytes, has_int4=options.has_int4
-    )
+        array=array, buffers=Buffers(), store=store, staging=(array.scratchpad_bytes - options.staging_bytes, array.scratchpad_bytes),
+        has_int4=options.has_int4,
+    )  # fmt: skip
     values = Values(part=part, array=array, target=target, store=store)
     plan = values.place(options.staging_bytes, keeps_layers=options.keeps_layers, keeps_on_chip=options.keeps_on_chip)
     maker = KernelMaker(values=values, target=target, store=store)
     kernels: list[Operation] = []
     taken: dict[str, int] = {}
     for idx, op in enumerate(values.kernels):
-        staging = (_staging_begin(values, idx), array.scratchpad_bytes - _overhang_bytes(op, array))
-        target.staging_bytes = staging[1] - staging[0]
+        target.staging = (_staging_begin(values, idx), array.scratchpad_bytes - _overhang_bytes(op, array))
         nodes, bounds = nodes_of(op), bounds_of(op, array)
         name_ = nodes[0] if nodes else op.name
         taken[name_] = taken.get(name_, 0) + 1
@@ -76,7 +76,7 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
             kernel = KernelOp(
                 name_ if taken[name_] == 1 else f"{name_}#{taken[name_]}", op.name.removeprefix("qnn."), maker.ops(op),
                 nodes=nodes, dims=_dims(op), macs=bounds.macs, bound_cycles=bounds.cycles(array),
-                compulsory_bytes=bounds.compulsory_bytes, staging=staging,
+                compulsory_bytes=bounds.compulsory_bytes, staging=target.staging,
             )  # fmt: skip
             require_places(array, kernel.body.block, target.staging_bytes)
         except InfeasibleError as error:

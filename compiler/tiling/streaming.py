@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -23,6 +23,7 @@ from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_span
 from .limits import no_room
 from .loops import equal_parts, loop
 from .target import Target
+from .trials import fastest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class StreamTiling:
     Attributes:
         num_y, num_x: Rows and columns of a tile of outputs.
         panel: Tiles of output channels whose weights stay while all tiles of outputs pass; 0 when weights stream.
-        cycles: Roughly what it takes: the busier of PE array and bus.
+        cycles: Roughly what it takes: the busier of PE array and bus; by this tilings are chosen for a trial.
     """
 
     num_y: int
@@ -41,12 +42,19 @@ class StreamTiling:
     cycles: float
 
 
+FINALISTS = 3
+"""Tilings that are tried: more of them found nothing that is more than a percent faster."""
+
+
 def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
-    """The tiling of the least cycles.
+    """The fastest tiling of those that promise most; layers of one shape are asked once.
 
     Raises:
         InfeasibleError: Not even one output fits.
     """
+    key = _key_of(target, conv)
+    if key in target.choices:
+        return target.choices[key]
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
         kernel, window, format_ = (conv.height, conv.width), conv.window, conv.input.format
@@ -60,7 +68,40 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
         inputs = copies * staged_bytes(target, conv.input, rows, columns)
         terms = (("inputs of one output", inputs), ("weights", _least_weight_bytes(target, conv)))
         raise no_room(target.array, terms, target.staging_bytes)
-    return min(found, key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
+    found.sort(key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
+    target.choices[key] = fastest(target, found[:FINALISTS], lambda tiling: _ops(target, conv, tiling))
+    return target.choices[key]
+
+
+def _without_holes(target: Target, conv: Convolution) -> Convolution:
+    """A convolution that looks at single rows or columns, over those alone that it looks at: what strides jump over is not read.
+
+    Columns are read one by one, which pays unless the requests take longer than the bytes.
+    """
+    format_, array, (stride_y, stride_x) = conv.input.format, target.array, conv.window.strides
+    pixel_beats = ceil_div(format_.channels, array.bus_bytes)
+    pixel_cycles = max(pixel_beats * array.cycles_per_beat, array.latency_cycles // array.requests_in_flight)
+    begins_at_beats = format_.pixel_bytes % array.bus_bytes == format_.row_bytes % array.bus_bytes == 0
+    if any(conv.window.pads) or not begins_at_beats:
+        return conv
+    if conv.height > 1:
+        stride_y = 1
+    if conv.width > 1 or pixel_cycles >= stride_x * pixel_beats * array.cycles_per_beat:
+        stride_x = 1
+    height, width = (ceil_div(size, step) for size, step in ((format_.height, stride_y), (format_.width, stride_x)))
+    seen = replace(
+        format_, height=height, width=width, pixel_bytes=format_.pixel_bytes * stride_x, row_bytes=format_.row_bytes * stride_y
+    )  # fmt: skip
+    strides = conv.window.strides[0] // stride_y, conv.window.strides[1] // stride_x
+    return replace(conv, input=conv.input.view(seen), window=replace(conv.window, strides=strides))
+
+
+def _key_of(target: Target, conv: Convolution) -> object:
+    """Equal for convolutions that differ only in their numbers and where they stand."""
+    outputs = tuple((place.format, place.is_local) for place in conv.output.targets)
+    return (
+        conv.input.format, outputs, conv.height, conv.width, conv.window, conv.outputs, conv.weight_bits, target.staging
+    )  # fmt: skip
 
 
 def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
@@ -124,8 +165,11 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
 
 def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     """The loops of a convolution: panels of output channels, tiles of outputs, tiles of output channels."""
-    conv = flattened(conv)
-    tiling = choose_stream_tiling(target, conv)
+    conv = flattened(_without_holes(target, conv))
+    return _ops(target, conv, choose_stream_tiling(target, conv))
+
+
+def _ops(target: Target, conv: Convolution, tiling: StreamTiling) -> list[Operation]:
     taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
     num_rows = conv.height * taps.num_runs * taps.run_bytes
     block_bytes = block_bytes_of(target, conv, num_rows)

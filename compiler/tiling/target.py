@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,18 +68,25 @@ class Target:
         array: The PE array.
         buffers: The module's buffers.
         store: Arrays by content.
-        staging_bytes: Bytes of the scratchpad for data that live for a while.
+        staging: First byte of the scratchpad for data that live for a while, and the first one behind it.
         has_int4: Whether weights that fit 4 bits take no more.
         memory_bytes: First byte of main memory that nothing has yet.
+        choices: What was chosen for layers of one shape.
     """
 
     array: PeArray
     buffers: Buffers
     store: DataStore
-    staging_bytes: int
+    staging: tuple[int, int]
     has_int4: bool = False
     memory_bytes: int = 0
+    choices: dict[object, Any] = field(default_factory=dict[object, Any])
     _constants: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
+
+    @property
+    def staging_bytes(self) -> int:
+        """Bytes of the scratchpad for data that live for a while."""
+        return self.staging[1] - self.staging[0]
 
     @property
     def most_vectors(self) -> int:

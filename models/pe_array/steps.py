@@ -2,7 +2,7 @@
 
 Each unit is described by when it takes its next step and how long a step takes; what steps wait for is given. It
 follows the event replay closely where units work by themselves, and is rough where they meet: weights in a bank of
-inputs wait for all of them, other banks are never taken, dispatch waits for the execute queue alone, and reads and writes share the bus in the
+inputs wait for all of them, other banks are never taken, queues are counted in steps, and reads and writes share the bus in the
 order of the steps.
 """
 
@@ -22,6 +22,8 @@ LOAD, MATMUL, VECTOR, STORE = range(4)
 """Kinds of steps."""
 INSTRUCTIONS_OF_A_WALK = 2
 """A PRELOAD or a CFG_ALU, and the walk itself: so many of the execute queue's places it takes."""
+CONFIGS = 1
+"""Places of the load and the store queue that CFG_LD and CFG_ST take now and then."""
 
 
 class StepColumns(NamedTuple):
@@ -73,6 +75,7 @@ class _Sizes(NamedTuple):
     loads_in_flight: int
     requests_in_flight: int
     queued_walks: int
+    queued_others: int
 
 
 def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
@@ -85,7 +88,8 @@ def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
     sizes = _Sizes(
         rows=array.rows, cols=array.cols, num_passes=array.num_passes, latency=array.latency_cycles,
         cycles_per_beat=array.cycles_per_beat, loads_in_flight=array.loads_in_flight,
-        requests_in_flight=array.requests_in_flight, queued_walks=array.queue_depth // INSTRUCTIONS_OF_A_WALK,
+        requests_in_flight=array.requests_in_flight, queued_walks=max(1, array.queue_depth // INSTRUCTIONS_OF_A_WALK),
+        queued_others=max(1, array.queue_depth - CONFIGS),
     )  # fmt: skip
     num_kernels = int(steps.kernel.max(initial=-1)) + 1
     ends = np.zeros(num_kernels, dtype=np.int64)
@@ -101,7 +105,10 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
     read_ends = np.zeros(num + 1, dtype=np.int64)
     sums_ends = np.zeros(num + 1, dtype=np.int64)
     store_ends = np.zeros(num + 1, dtype=np.int64)
+    load_begins = np.zeros(num + 1, dtype=np.int64)
     begins = np.zeros(num + 1, dtype=np.int64)
+    store_begins = np.zeros(num + 1, dtype=np.int64)
+    dispatched = 0  # when dispatch, which is in order, came to the step before
     loads, walks, stores = 0, 0, 0
     requests_free, bus_free = 0, 0  # the load unit's, and the bus
     walk_free, shadow_free, array_empty = 0, 0, 0
@@ -113,11 +120,13 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
         if kind == LOAD:
             loads += 1
             begin = max(requests_free, read_ends[steps.after_walk[idx]] + 2, store_ends[steps.after_store[idx]] + 3)
-            # Dispatch comes to a load once the walks in front of it have found room in their queue.
-            if walks > sizes.queued_walks:
-                begin = max(begin, begins[walks - sizes.queued_walks])
+            # A step is dispatched once all in front of it, and itself, have found room in their queues.
+            if loads > sizes.queued_others:
+                dispatched = max(dispatched, load_begins[loads - sizes.queued_others])
+            begin = max(begin, dispatched)
             if loads > sizes.loads_in_flight:
                 begin = max(begin, load_ends[loads - sizes.loads_in_flight])
+            load_begins[loads] = begin
             requests_free = begin + vectors
             data = vectors * beats * sizes.cycles_per_beat
             data = max(data, vectors * sizes.latency // sizes.requests_in_flight)
@@ -125,7 +134,12 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
             load_ends[loads] = bus_free
         elif kind == STORE:
             stores += 1
-            begin = max(store_free, sums_ends[steps.after_walk[idx]] + 2, load_ends[steps.after_load[idx]] + 2)
+            if stores > sizes.queued_others:
+                dispatched = max(dispatched, store_begins[stores - sizes.queued_others])
+            begin = max(
+                dispatched, store_free, sums_ends[steps.after_walk[idx]] + 2, load_ends[steps.after_load[idx]] + 2
+            )
+            store_begins[stores] = begin
             work = vectors * max(sizes.num_passes, 1)
             store_free = begin + work
             end = begin + work + sizes.num_passes + 5
@@ -137,7 +151,11 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
             last = max(last, end)
         else:
             walks += 1
-            begin = max(walk_free, load_ends[steps.after_load[idx]] + 2, store_ends[steps.after_store[idx]] + 2)
+            if walks > sizes.queued_walks:
+                dispatched = max(dispatched, begins[walks - sizes.queued_walks])
+            begin = max(
+                dispatched, walk_free, load_ends[steps.after_load[idx]] + 2, store_ends[steps.after_store[idx]] + 2
+            )
             if kind == MATMUL:
                 preload = max(
                     shadow_free,

@@ -6,10 +6,14 @@ from random import Random
 
 import numpy as np
 import pytest
+from onnx import ModelProto
 
 from tileloom.archdsl import InfeasibleError, SpatialArch, check_program, pe_array
 from tileloom.compiler.compilation import CompileOptions
 from tileloom.compiler.generators import random_quantised_graph
+from tileloom.compiler.generators.builder import GraphBuilder
+from tileloom.compiler.generators.layers import conv
+from tileloom.compiler.generators.quantisation import Scale
 from tileloom.compiler.interpreters.modules import interpret
 
 from .arrays import ONE_PORT, arch_of, random_arch, random_options
@@ -22,7 +26,12 @@ TOO_LARGE = frozenset[int]()
 
 def check(seed: int, arch: SpatialArch, options: CompileOptions) -> None:
     """Fails where a graph's outputs differ, or a program is not valid."""
-    model, said = random_quantised_graph(seed), f"{describe(pe_array(arch))}, {options}"
+    check_model(random_quantised_graph(seed), arch, options, seed)
+
+
+def check_model(model: ModelProto, arch: SpatialArch, options: CompileOptions, seed: int) -> None:
+    """Fails where a model's outputs differ, or a program is not valid."""
+    said = f"{describe(pe_array(arch))}, {options}"
     before, after, store = lowered(model, arch, options)
     inputs = drawn_inputs(before, seed)
     expected = interpret(before, store, inputs)
@@ -82,3 +91,33 @@ def test_inputs_that_are_returned_in_other_shapes(seed: int) -> None:
 @pytest.mark.parametrize("seed", [25, 60])
 def test_padding_of_unsigned_elements_runs_on_the_array(seed: int) -> None:
     check(seed, arch_of(8, 8, 8), CompileOptions())
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (16, 16, 4), (4, 4, 4), (8, 16, 8)], ids=str)
+@pytest.mark.parametrize(
+    ("channels", "size", "kernel", "stride"),
+    [(16, (7, 9), (1, 1), 2), (48, (8, 5), (1, 1), 3), (128, (5, 5), (1, 1), 2), (32, (9, 8), (1, 3), 2), (5, (9, 9), (1, 1), 2)],
+)  # fmt: skip
+def test_what_strides_jump_over_is_not_read(
+    sizes: tuple[int, int, int], channels: int, size: tuple[int, int], kernel: tuple[int, int], stride: int
+) -> None:
+    """Layers in the middle, so that pixels begin where stores put them, and through main memory."""
+    builder = GraphBuilder(0, num_samples=2)
+    image = conv(builder, builder.add_input((1, 3, *size), Scale(scale=0.02, zero_point=1)), channels, (1, 1))
+    model = builder.finish([conv(builder, image, 24, kernel, stride=stride, pads=(0, 0, 0, 0))])
+    check_model(model, arch_of(*sizes), CompileOptions(keeps_on_chip=False), seed=1)
+
+
+def test_a_strided_layer_reads_its_pixels_alone() -> None:
+    builder = GraphBuilder(0, num_samples=2)
+    image = conv(builder, builder.add_input((1, 3, 9, 9), Scale(scale=0.02, zero_point=1)), 128, (1, 1))
+    model = builder.finish([conv(builder, image, 16, (1, 1), stride=2, pads=(0, 0, 0, 0))])
+    network = compiled_for(model, arch_of(16, 16, 16), CompileOptions(keeps_on_chip=False))
+    (program,) = network.images.values()
+    beats = sum(
+        instruction.operands["rows"] * instruction.operands["row_beats"]
+        for loads in program.manifest.ops[1].loads
+        for instruction in program.program[loads.first : loads.first + loads.num]
+        if instruction.name == "LD" and not instruction.operands.get("space")
+    )
+    assert beats * 16 == 128 * 25 + 128 * 16
