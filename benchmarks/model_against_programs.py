@@ -1,0 +1,123 @@
+"""The analytical model of sweeps against compiled programs: cycles of layers as the mapper estimates them, and as they are.
+
+Two independent answers to the same question from one architecture file: the mapper's best mapping under the detailed
+latency, each layer by itself, and the event replay of the compiled program, which takes the cycles of the RTL. The model
+knows no layer fusion, so that programs are compiled without it, too. Layers of one shape count once.
+
+    python benchmarks/model_against_programs.py [resnet8 dscnn mobilenet autoencoder resnet50] [--arch tpe_8x8 ...] [--layers]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tileloom.archdsl import Op, ProgramImage, SpatialArch, load_arch
+from tileloom.compiler import Constraints, Mapper, MappingResult, load_workload
+from tileloom.compiler.compilation import CompileOptions, compile_network
+from tileloom.compiler.generators import (
+    quantised_autoencoder,
+    quantised_dscnn,
+    quantised_mobilenet,
+    quantised_resnet8,
+    quantised_resnet50,
+)
+from tileloom.models import replay
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+GENERATORS: Mapping[str, Callable[[int], ModelProto]] = {
+    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": quantised_mobilenet,
+    "autoencoder": quantised_autoencoder, "resnet50": quantised_resnet50,
+}  # fmt: skip
+DEFAULT = ("resnet8", "dscnn", "mobilenet", "autoencoder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: its op, and cycles as modelled and as replayed, with fusion and without."""
+
+    op: Op
+    model: float
+    alone: float
+    fused: float
+
+
+def replayed(image: ProgramImage) -> dict[str, float]:
+    """Cycles of a program's layers: from the end of the one before to the last end of an instruction of its own."""
+    ends = replay(image.array, image.program).end_cycles
+    found: dict[str, float] = {}
+    last = 0
+    for op in image.manifest.ops:
+        own = range(op.first_instruction, op.first_instruction + op.num_instructions)
+        end = max((int(ends[idx]) for idx in own if image.program[idx].queue != "load"), default=last)
+        found[op.name] = max(0, end - last)
+        last = max(last, end)
+    return found
+
+
+def layers_of(model: ModelProto, arch: SpatialArch) -> list[Layer]:
+    """The layers with multiply-accumulates of a network, one of each shape."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.onnx"
+        path.write_bytes(model.SerializeToString())
+        workload = load_workload(str(path))
+    cycles: list[dict[str, float]] = []
+    for options in (CompileOptions(keeps_on_chip=False), CompileOptions()):
+        network = compile_network(model, arch, options).network
+        assert network is not None
+        cycles.append({name: num for image in network.images.values() for name, num in replayed(image).items()})
+    found: dict[object, Layer] = {}
+    for op in workload.ops:
+        if not isinstance(op, Op) or op.name not in cycles[0] or (op.dims, op.tensors) in found:
+            continue
+        # Vectors of inputs are neighbours in memory: columns and channels of a window, not its rows.
+        rows = ("FX", "C") if "FX" in op.sizes else ("K",)
+        constraints = Constraints(spatial=(("pe_array.rows", rows),))
+        result = Mapper("latency", fidelity="detailed", constraints=constraints).map_op(op, arch)
+        assert isinstance(result, MappingResult)
+        alone, fused = (each[op.name] for each in cycles)
+        found[op.dims, op.tensors] = Layer(op=op, model=result.estimate.latency_cycles, alone=alone, fused=fused)
+    return list(found.values())
+
+
+def main() -> int:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=DEFAULT, help=f"of {', '.join(GENERATORS)}")
+    parser.add_argument("--arch", nargs="+", default=("tpe_8x8", "tpe_16x16"), help="presets or files")
+    parser.add_argument("--layers", action="store_true", help="print every layer")
+    options = parser.parse_args()
+    print(
+        f"{'network':<14}{'arch':<12}{'layers':>7}{'model':>12}{'program':>12}{'model/program':>15}{'median':>9}{'fused':>12}"
+    )
+    for name in options.networks:
+        for arch_name in options.arch:
+            arch = load_arch(arch_name)
+            assert isinstance(arch, SpatialArch)
+            layers = layers_of(GENERATORS[name](0), arch)
+            if options.layers:
+                for layer in layers:
+                    dims = " ".join(f"{dim}={size}" for dim, size in layer.op.dims if size > 1)
+                    print(
+                        f"  {layer.op.name:<12}{dims:<45}{layer.model:>10,.0f}{layer.alone:>12,.0f}{layer.model / layer.alone:>9.3f}"
+                    )
+            total, alone, fused = (
+                sum(values) for values in zip(*((x.model, x.alone, x.fused) for x in layers), strict=True)
+            )
+            middle = median(abs(layer.model / layer.alone - 1) for layer in layers)
+            print(
+                f"{name:<14}{arch_name:<12}{len(layers):>7}{total:>12,.0f}{alone:>12,.0f}{total / alone:>15.3f}{middle:>9.1%}{fused:>12,.0f}",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
