@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from ..archdsl import Arch, ArchError, SpatialArch, pe_array
 from .codegen.compiled import CompiledNetwork, images_of
 from .codegen.ordering import LOADS_AHEAD
-from .frontend.network import read_network
+from .frontend.network import module_of, read_graph
 from .ir.qnn import ROUNDING
 from .ir.store import DataStore
 from .ir.verification import verify_module
@@ -73,12 +73,14 @@ class Compilation:
         store: Arrays of its constants.
         records: One for each pass that ran.
         network: The compiled network; None where it was stopped before.
+        notices: What was chosen for the user while the network was read, such as the size of an open batch dim.
     """
 
     module: ModuleOp
     store: DataStore
     records: tuple[PassRecord, ...]
     network: CompiledNetwork | None
+    notices: tuple[str, ...] = ()
 
 
 def passes_of(options: CompileOptions | None = None) -> tuple[Pass, ...]:
@@ -130,16 +132,18 @@ def compile_network(
         stop_after=chosen.stop_after,
         dump_folder=chosen.folder,
     )
-    num_done = 0
+    num_done, notices = 0, ()
     if chosen.resume_from is not None:
         resumed = manager.resume_from(chosen.resume_from)
         module, store, num_done = resumed.module, resumed.store, resumed.num_done
     else:
-        module, store = read_network(source, shapes=shapes)
+        graph = read_graph(source, shapes=shapes)
+        notices = graph.notices
+        module, store = module_of(graph)
         verify_module(module, "the network is not valid; export it again")
     module.attributes[ROUNDING] = StringAttr(array.rounding)
     result = manager.run(module, PassContext(store=store, arch=arch), num_done=num_done)
     network = None
     if result.num_done == len(manager.passes):
         network = CompiledNetwork(module=result.module, store=store, images=images_of(result.module, arch, store))
-    return Compilation(module=result.module, store=store, records=result.records, network=network)
+    return Compilation(module=result.module, store=store, records=result.records, network=network, notices=notices)

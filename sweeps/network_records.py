@@ -124,6 +124,7 @@ def compile_record(
     *,
     folder: Path,
     time_s: float,
+    notices: Sequence[str],
     passes: Sequence[PassRecord] | None,
 ) -> dict[str, Any]:
     """A compilation as JSON; `passes` is null where it was not asked for."""
@@ -131,6 +132,7 @@ def compile_record(
         "schema_version": SCHEMA_VERSION,
         "folder": str(folder),
         "network": network_record(record),
+        "notices": list(notices),
         "compile_time_s": time_s,
         "memory": {name: memory_record(image) for name, image in images.items()},
         "layers": [layer_record(layer, number) for number, layer in enumerate(layers, 1)],

@@ -100,6 +100,7 @@ class Flattener:
             outputs=tuple(outputs),
             boundary=tuple(self.boundary),
             notices=tuple(self.notices),
+            file=self.file,
         )
 
     def walk_graph(self, graph: GraphProto, scope: Scope) -> list[Value]:

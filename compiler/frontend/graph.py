@@ -153,6 +153,7 @@ class Graph:
         outputs: What it returns.
         boundary: Values that leave a loop's body, which others read though no node here does.
         notices: Choices made while reading, one sentence each.
+        file: Its file's name, for messages.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Graph:
     outputs: tuple[Value, ...]
     boundary: tuple[Value, ...] = ()
     notices: tuple[str, ...] = ()
+    file: str = ""
 
 
 def small_ints(value: Value | None) -> tuple[int, ...] | None:

@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 def read_network(
     source: str | os.PathLike[str] | ModelProto, *, shapes: Mapping[str, int] | None = None
 ) -> tuple[ModuleOp, DataStore]:
-    """Reads a network as a module of `graph` and `data` ops.
+    """Reads a network as a module of `graph` and `data` ops: `read_graph` and `module_of` in one.
 
-    Operators that the dialect does not list come through as `graph.onnx`: passes decide what is supported.
+    Returns:
+        The module, and the elements of its constants.
+    """
+    return module_of(read_graph(source, shapes=shapes))
+
+
+def read_graph(source: str | os.PathLike[str] | ModelProto, *, shapes: Mapping[str, int] | None = None) -> Graph:
+    """Reads a network with its weights; what was chosen for the user on the way stands in `Graph.notices`.
 
     Args:
         source: An `.onnx` file, or a model.
         shapes: Sizes of open dims, by name or as `INPUT[AXIS]`; an open batch dim is 1 unless given.
-
-    Returns:
-        The module, and the elements of its constants.
 
     Raises:
         WorkloadError: It is not a usable network, a dim is open, weights are missing, or its flow of control depends on
@@ -51,8 +55,15 @@ def read_network(
         model, folder = source, None
         file = model.graph.name or "model"
         check_model(model, file)
-    graph = flatten(model, file, shapes, folder, keeps_weights=True)
-    return _Builder(file=file).build(graph)
+    return flatten(model, file, shapes, folder, keeps_weights=True)
+
+
+def module_of(graph: Graph) -> tuple[ModuleOp, DataStore]:
+    """A graph as a module of `graph` and `data` ops, and the elements of its constants.
+
+    Operators that the dialect does not list come through as `graph.onnx`: passes decide what is supported.
+    """
+    return _Builder(file=graph.file).build(graph)
 
 
 @dataclass(slots=True, kw_only=True)

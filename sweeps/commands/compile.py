@@ -96,6 +96,8 @@ def compile_(
         say_infeasible(terminal, error.infeasible, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE) from None
     time_s = time.perf_counter() - start_s
+    for notice in found.notices:
+        terminal.note(notice)
     _say_dumps(terminal, found)
     if found.network is None:
         _print_stopped(terminal, found, as_json=as_json, report=report)
@@ -159,7 +161,9 @@ def _print(
     layers = network_layers(images, replay_programs(images, RunOptions(max_cycles=MAX_CYCLES)))
     if as_json:
         passes = found.records if report else None
-        terminal.json(compile_record(record, images, layers, folder=output, time_s=time_s, passes=passes))
+        terminal.json(
+            compile_record(record, images, layers, folder=output, time_s=time_s, notices=found.notices, passes=passes)
+        )
         return
     terminal.table(layers_table(layers))
     terminal.line("")

@@ -251,3 +251,18 @@ def test_stored_layers_name_the_one_that_differs() -> None:
     changed = memory.copy()
     changed[region.address + 5] ^= 1
     assert [layer.op for layer in stored_layers(image, changed, memory) if layer.num_different] == ["Conv_3"]
+
+
+def test_open_batch_dim_is_taken_as_one_and_said_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = quantised_tiny(0)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0]
+    batch.ClearField("dim_value")
+    batch.dim_param = "N"
+    path = tmp_path / "open.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert main(["compile", str(path), "--arch", "tpe_8x8", "-o", "out"]) == ExitCode.DONE
+    assert "batch: open dim 'N' is taken as 1\n" in capsys.readouterr().err
+    found = run_json(capsys, "compile", str(path), "--arch", "tpe_8x8", "-o", "out")
+    assert found["notices"] == ["batch: open dim 'N' is taken as 1"]
+    given = run_json(capsys, "compile", str(path), "--arch", "tpe_8x8", "-o", "out", "--shape", "N=1")
+    assert given["notices"] == []
