@@ -9,10 +9,14 @@ import pytest
 
 from tileloom.archdsl import SpatialArch, check_program, load_arch
 from tileloom.compiler import compile_network
+from tileloom.compiler.codegen.compiled import CompiledNetwork
 from tileloom.compiler.compilation import DumpOptions
 from tileloom.compiler.generators import quantised_resnet8
 from tileloom.compiler.interpreters.modules import interpret
 from tileloom.models import FunctionalSimulator, replay
+
+from .reference import random_inputs, run_onnx
+from .tiny_networks import with_int4_weights
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "archs"
 ARCHS = [
@@ -45,3 +49,27 @@ def test_network_compiles_and_is_exact(name: str) -> None:
     cycles = replay(image.array, image.program).cycles
     predicted = sum(op.predicted_cycles or 0 for op in image.manifest.ops)
     assert predicted == pytest.approx(cycles, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["tpe_8x8", str(EXAMPLES / "tpe_8x8_int4.yaml")], ids=["int8", "int4"])
+def test_int4_weights_of_onnx_are_exact_and_take_half_where_the_array_has_them(name: str) -> None:
+    arch = load_arch(name)
+    assert isinstance(arch, SpatialArch)
+    model = with_int4_weights(quantised_resnet8(5))
+    network = compile_network(model, arch).network
+    plain = compile_network(quantised_resnet8(5), arch).network
+    assert network is not None and plain is not None
+    inputs = random_inputs(model, 0)
+    found = network.run(inputs, lambda _, image, memory: FunctionalSimulator(image.array).run(image.program, memory))
+    (expected,) = run_onnx(model, inputs)
+    (output,) = found.values()
+    assert np.argmax(output) == np.argmax(expected)
+    assert np.abs(output.astype(int) - expected.astype(int)).max() <= 1
+
+    def weight_bytes(compiled: CompiledNetwork) -> int:
+        (image,) = compiled.images.values()
+        symbols = [symbol for symbol in image.manifest.symbols if symbol.role == "weight"]
+        return sum(int(np.prod(symbol.shape)) for symbol in symbols)
+
+    share = weight_bytes(network) / weight_bytes(plain)
+    assert share == pytest.approx(0.5 if name != "tpe_8x8" else 1.0, abs=0.02)

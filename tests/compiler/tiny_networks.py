@@ -23,6 +23,29 @@ def tpe_8x8(**overrides: object) -> SpatialArch:
     return found
 
 
+def with_int4_weights(model: ModelProto) -> ModelProto:
+    """A network whose convolutions and products have ONNX INT4 weights: the upper four bits of those that it had."""
+    from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+    found = ModelProto()
+    found.CopyFrom(model)
+    tensors = {tensor.name: tensor for tensor in found.graph.initializer}
+    for node in found.graph.node:
+        if node.op_type != "DequantizeLinear" or not node.input[0].startswith("weights"):
+            continue
+        weights, scale, zero = (tensors[name] for name in node.input)
+        integers = numpy_helper.to_array(weights).astype(np.int64) // 16
+        nibbles = helper.make_tensor(weights.name, TensorProto.INT4, weights.dims, integers.reshape(-1).tolist())
+        zeros = helper.make_tensor(zero.name, TensorProto.INT4, zero.dims, [0] * max(1, int(np.prod(zero.dims))))
+        wide = numpy_helper.from_array((numpy_helper.to_array(scale) * 16).astype(np.float32), scale.name)
+        for old, new in ((weights, nibbles), (zero, zeros), (scale, wide)):
+            old.CopyFrom(new)
+    del found.opset_import[:]
+    found.opset_import.append(helper.make_opsetid("", 21))
+    found.ir_version = 10
+    return found
+
+
 def _running_sum(array: Floats) -> Floats:
     return np.cumsum(array, axis=1)
 

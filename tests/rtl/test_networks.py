@@ -10,9 +10,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from tileloom.archdsl import ProgramImage, take_array
+from tileloom.archdsl import ProgramImage, SpatialArch, load_arch, take_array
 from tileloom.compiler.compilation import CompileOptions
-from tileloom.compiler.generators import random_quantised_graph
+from tileloom.compiler.generators import quantised_resnet8, random_quantised_graph
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
@@ -31,10 +31,12 @@ from ..compiler.compiled import (
     stored_layers,
     values_of,
 )
+from ..compiler.tiny_networks import with_int4_weights
 from .cases import ONE_PORT, PLAIN, TIGHT, assert_same
 
 pytestmark = pytest.mark.rtl
 
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "archs"
 ARRAYS: Mapping[tuple[int, int, int], Overrides] = {
     (4, 16, 4): PLAIN, (16, 4, 4): PLAIN, (8, 8, 4): TIGHT, (4, 8, 4): ONE_PORT,
 }  # fmt: skip
@@ -49,6 +51,14 @@ def job_of(image: ProgramImage, seed: int = 1) -> Job:
         program=image.program, memory=filled_memory(image, seed), latency_cycles=array.latency_cycles,
         cycles_per_beat=array.cycles_per_beat,
     )  # fmt: skip
+
+
+def test_network_with_int4_weights() -> None:
+    arch = load_arch(str(EXAMPLES / "tpe_8x8_int4.yaml"))
+    assert isinstance(arch, SpatialArch)
+    image = only_image(compiled_for(with_int4_weights(quantised_resnet8(5)), arch))
+    assert any(step.operands.get("weight_bits") for step in image.program)
+    assert_same(image.array, [job_of(image)])
 
 
 @pytest.mark.parametrize("arch", PRESETS)
