@@ -13,6 +13,7 @@ from ...archdsl import ProgramImage, SpatialArch, place_array, take_array
 from ..interpreters.modules import interpret
 from ..ir import pe
 from ..ir.store import Array, DataStore
+from .collecting import paused_collector
 from .image import program_image
 
 Bytes = npt.NDArray[np.uint8]
@@ -60,4 +61,5 @@ class CompiledNetwork:
 def images_of(module: ModuleOp, arch: SpatialArch, store: DataStore) -> dict[str, ProgramImage]:
     """The images of all programs of a module of level `pe`."""
     programs = [op for op in module.body.block.ops if isinstance(op, pe.ProgramOp)]
-    return {op.program_name.data: program_image(op, arch, store) for op in programs}
+    with paused_collector():
+        return {op.program_name.data: program_image(op, arch, store) for op in programs}

@@ -7,12 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
-import numpy as np
-
-from ...archdsl import PeArray
-from ...models import MATMUL_STEP
+from ...archdsl import PeArray, ceil_div
 from .steps import Load, Step, Store, Walk
-from .timing import columns_of
 
 LOADS_AHEAD = 8
 """How many loads may stand in front of what they were placed for, unless the user says otherwise."""
@@ -87,10 +83,12 @@ class _Order:
         return [self._take(chosen) for chosen in sorted(idx for queue in self.queues for idx in queue)]
 
     def _choose(self, idx: int) -> int | None:
-        heads = sorted(queue[0] for queue in self.queues if queue)
-        if not heads:
+        pads, slots = self.queues
+        if not pads and not slots:
             return None
-        first, second = heads[0], heads[-1]
+        first, second = (pads or slots)[0], (slots or pads)[0]
+        if first > second:
+            first, second = second, first
         if first < self.passed:
             return first
         # A load's data come by the bus only once main memory's latency has passed.
@@ -123,10 +121,19 @@ def _is_for_slots(load: Load) -> bool:
 
 def _costs(loads: Sequence[Load], others: Sequence[Step], array: PeArray) -> tuple[list[int], list[int], list[int]]:
     """Cycles of loads on the bus, of other steps that are walks in the array, and of those that are stores on the bus."""
-    load, other = columns_of(loads, array), columns_of(others, array)
-    work = np.maximum(other.vectors, np.where(other.kind == MATMUL_STEP, array.rows + 1, 0)) + other.operands
-    beats = [(columns.vectors * columns.beats * array.cycles_per_beat).tolist() for columns in (load, other)]
-    return beats[0], work.tolist(), beats[1]
+    beat, least = array.cycles_per_beat, array.rows + 1
+    load_beats = [load.operands["rows"] * load.operands["row_beats"] * beat for load in loads]
+    work, store_beats = [0] * len(others), [0] * len(others)
+    for idx, step in enumerate(others):
+        vectors = step.operands["x_count"] * step.operands["y_count"]
+        if isinstance(step, Walk):
+            work[idx] = vectors if step.preload is None else max(vectors, least)
+            if step.operands.get("operand", 0) == 2:  # a vector of its own for each
+                work[idx] = 2 * vectors
+        elif not step.operands["space"]:
+            bits = step.operands["columns"] * (8, 4, 32)[step.operands["format"]]
+            store_beats[idx] = vectors * ceil_div(ceil_div(bits, 8), array.bus_bytes) * beat
+    return load_beats, work, store_beats
 
 
 def _renumber(steps: Sequence[Step], loads: Sequence[Load]) -> None:

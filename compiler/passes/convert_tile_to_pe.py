@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 
-from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, pe_array
+from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, PeArray, pe_array
 from ...models import time_steps
+from ..codegen.collecting import paused_collector
 from ..codegen.expansion import expand
 from ..codegen.ordering import LOADS_AHEAD, with_loads_ahead
 from ..codegen.timing import columns_of
@@ -52,7 +53,10 @@ class ConvertTileToPe:
         """See `Pass`."""
         if ctx.arch is None:
             raise PassError(f"{self.name} needs an architecture")
-        array = pe_array(ctx.arch)
+        with paused_collector():
+            return self._converted(module, pe_array(ctx.arch))
+
+    def _converted(self, module: ModuleOp, array: PeArray) -> ModuleOp:
         made = module.clone()
         for op in list(made.body.block.ops):
             if not isinstance(op, tile.ProgramOp):
