@@ -15,11 +15,12 @@ LOADS_AHEAD = 8
 
 
 def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[Step]:
-    """The steps with loads earlier, and what they wait for by the new numbers. All other steps keep their order, and so do loads to the scratchpad, and those to slots.
+    """The steps with loads earlier, and what they wait for by the new numbers.
 
-    The load queue holds what has not begun: once it is full, dispatch waits, and with it what could run already. So only
-    some loads stand in front of what they were placed for, and more of them where the bus would be idle otherwise, by a
-    rough account of when walks run and the bus is free. A load that still waits for its slot lets those behind it pass
+    All other steps keep their order, and so do loads to the scratchpad, and those to slots. The load queue holds what has
+    not begun: once it is full, dispatch waits, and with it what could run already. So only some loads stand in front of
+    what they were placed for, and up to four times as many where the bus would be idle otherwise, by a rough account of
+    when walks run and the bus is free. A load that still waits for its slot lets those behind it pass
     that go to the scratchpad, and the other way round.
 
     Args:
@@ -48,6 +49,7 @@ class _Order:
         early: Loads chosen that are not needed yet.
         now, bus: When the next walk begins and the bus is free, if nothing holds them up.
         arrivals: Per load when its data are there.
+        under_way: When the last loads end, as many as main memory serves at a time.
     """
 
     def __init__(self, loads: Sequence[Load], others: Sequence[Step], ahead: int, array: PeArray) -> None:
@@ -62,6 +64,7 @@ class _Order:
         self.placed = [False] * len(loads)
         self.arrivals = [0] * (len(loads) + 1)
         self.passed = self.early = self.now = self.bus = 0
+        self.under_way = deque([0] * array.loads_in_flight, maxlen=array.loads_in_flight)
 
     def loads_before(self, idx: int) -> list[Load]:
         """The loads in front of a step, which then takes its time."""
@@ -91,13 +94,15 @@ class _Order:
             first, second = second, first
         if first < self.passed:
             return first
-        # A load's data come by the bus only once main memory's latency has passed.
-        is_idle = self.ahead > 0 and self.bus <= self.now + self.array.latency_cycles
-        if self.early >= self.ahead and not is_idle:
+        if self.early >= self.ahead * (1 + 3 * self._is_idle()):
             return None
         if self.ready[first] <= idx:
             return first
         return second if self.ready[second] <= idx and self._is_in_time(first, second, idx) else None
+
+    def _is_idle(self) -> bool:
+        """Whether a load would begin at once and find the bus free once main memory's latency has passed."""
+        return self.under_way[0] <= self.now and self.bus <= self.now + self.array.latency_cycles
 
     def _is_in_time(self, first: int, second: int, idx: int) -> bool:
         """Whether what waits for the first load is not held up when the second one passes it."""
@@ -110,8 +115,10 @@ class _Order:
         assert self.queues[_is_for_slots(load)].popleft() == chosen
         self.placed[chosen] = True
         self.early += chosen >= self.passed
-        self.bus = max(self.bus, self.now) + self.load_beats[chosen]
-        self.arrivals[chosen + 1] = self.bus + self.array.latency_cycles
+        begin = max(self.now, self.under_way[0])
+        self.bus = max(self.bus, begin + self.array.latency_cycles) + self.load_beats[chosen]
+        self.under_way.append(self.bus)
+        self.arrivals[chosen + 1] = self.bus
         return load
 
 
