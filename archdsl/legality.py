@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -200,18 +201,21 @@ class _Check:
             parts = " x ".join(f"{dim} {times}" for dim, times in used)
             message = f"{node.fanout}.{node.axis} needs {needed} instances ({parts}) and has {axis.size}"
             yield self.fault(node_idx, message)
-        yield from self._alone(node_idx, node.fanout, axes)
+        if used[-1][1] > 1:
+            yield from self._alone(node_idx, node, axes)
 
-    def _alone(self, node_idx: int, fanout: str, axes: dict[str, _AxisFacts]) -> Iterator[MappingFault]:
-        """A dim that its axis carries only alone, and what another axis of the fan-out carries beside it."""
-        spread = [(name, dim) for name in axes for dim, times in self.state.used.get((fanout, name), []) if times > 1]
-        for name, dim in spread:
-            if self.op.dim_class(dim) in axes[name].alone_classes:
-                for other, beside in spread:
-                    if other != name:
-                        message = f"{fanout}.{name} carries {self.op.dim_class(dim)} dims such as {dim} only alone"
-                        yield self.fault(node_idx, f"{message}, and {fanout}.{other} carries {beside}")
-                        return
+    def _alone(self, node_idx: int, node: Spatial, axes: dict[str, _AxisFacts]) -> Iterator[MappingFault]:
+        """A dim that its axis carries only alone beside one on another axis of the fan-out; one of both is the node's."""
+        for name in axes:
+            for dim, times in self.state.used.get((node.fanout, name), []):
+                if name == node.axis or times == 1:
+                    continue
+                for (axis, carried), (other, beside) in itertools.permutations(((node.axis, node.dim), (name, dim))):
+                    if self.op.dim_class(carried) in axes[axis].alone_classes:
+                        message = f"{node.fanout}.{axis} carries {self.op.dim_class(carried)} dims such as {carried} only alone"
+                        yield self.fault(
+                            node_idx, f"{message}, and {node.fanout}.{other} carries {beside}; run one of them in time"
+                        )
 
     def _side(self, node_idx: int, fanout: str) -> Iterator[MappingFault]:
         """A fan-out's loops stand inside the levels above it, and outside those below it and their fan-outs."""

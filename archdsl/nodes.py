@@ -268,13 +268,13 @@ class Fanout(Spec):
 
     def _alone_faults(self) -> Iterator[Fault]:
         for idx, axis in enumerate(self.axes):
-            for dim_class in axis.alone_classes:
+            for class_idx, dim_class in enumerate(axis.alone_classes):
                 others = [other.name for other in self.axes if other is not axis and dim_class in other.dim_classes]
                 if others:
                     message = (
                         f"carries_alone names {dim_class}, which axis {others[0]} carries too; one axis may carry it"
                     )
-                    yield Fault(("axes", idx, "carries_alone"), message)
+                    yield Fault(("axes", idx, "carries_alone", class_idx), message)
 
     def _axis_faults(self) -> Iterator[Fault]:
         yield from name_faults([axis.name for axis in self.axes], ("axes",), "axis")

@@ -11,32 +11,24 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tileloom.archdsl import Op, ProgramImage, SpatialArch, load_arch
+from networks import GENERATORS, SMALL
+
+from tileloom.archdsl import Op, SpatialArch, load_arch
 from tileloom.compiler import Constraints, Mapper, MappingResult, load_workload
 from tileloom.compiler.compilation import CompileOptions, compile_network
-from tileloom.compiler.generators import (
-    quantised_autoencoder,
-    quantised_dscnn,
-    quantised_mobilenet,
-    quantised_resnet8,
-    quantised_resnet50,
-)
-from tileloom.models import replay
+from tileloom.sweeps.image_runs import RunOptions
+from tileloom.sweeps.layers import network_layers
+from tileloom.sweeps.network_runs import replay_programs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-GENERATORS: Mapping[str, Callable[[int], ModelProto]] = {
-    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": quantised_mobilenet,
-    "autoencoder": quantised_autoencoder, "resnet50": quantised_resnet50,
-}  # fmt: skip
-DEFAULT = ("resnet8", "dscnn", "mobilenet", "autoencoder")
+MAX_CYCLES = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +41,6 @@ class Layer:
     fused: float
 
 
-def replayed(image: ProgramImage) -> dict[str, float]:
-    """Cycles of a program's layers: from the end of the one before to the last end of an instruction of its own."""
-    ends = replay(image.array, image.program).end_cycles
-    found: dict[str, float] = {}
-    last = 0
-    for op in image.manifest.ops:
-        own = range(op.first_instruction, op.first_instruction + op.num_instructions)
-        end = max((int(ends[idx]) for idx in own if image.program[idx].queue != "load"), default=last)
-        found[op.name] = max(0, end - last)
-        last = max(last, end)
-    return found
-
-
 def layers_of(model: ModelProto, arch: SpatialArch) -> list[Layer]:
     """The layers with multiply-accumulates of a network, one of each shape."""
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +51,8 @@ def layers_of(model: ModelProto, arch: SpatialArch) -> list[Layer]:
     for options in (CompileOptions(keeps_on_chip=False), CompileOptions()):
         network = compile_network(model, arch, options).network
         assert network is not None
-        cycles.append({name: num for image in network.images.values() for name, num in replayed(image).items()})
+        replays = replay_programs(network.images, RunOptions(max_cycles=MAX_CYCLES))
+        cycles.append({layer.op.name: layer.cycles for layer in network_layers(network.images, replays)})
     found: dict[object, Layer] = {}
     for op in workload.ops:
         if not isinstance(op, Op) or op.name not in cycles[0] or (op.dims, op.tensors) in found:
@@ -90,7 +70,7 @@ def layers_of(model: ModelProto, arch: SpatialArch) -> list[Layer]:
 def main() -> int:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=DEFAULT, help=f"of {', '.join(GENERATORS)}")
+    parser.add_argument("networks", nargs="*", default=SMALL, help=f"of {', '.join(GENERATORS)}")
     parser.add_argument("--arch", nargs="+", default=("tpe_8x8", "tpe_16x16"), help="presets or files")
     parser.add_argument("--layers", action="store_true", help="print every layer")
     options = parser.parse_args()

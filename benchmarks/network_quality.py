@@ -11,31 +11,21 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from networks import GENERATORS, SMALL
+
 from tileloom.archdsl import ProgramImage, SpatialArch, load_arch
 from tileloom.compiler.compilation import CompileOptions, compile_network
-from tileloom.compiler.generators import (
-    quantised_autoencoder,
-    quantised_dscnn,
-    quantised_mobilenet,
-    quantised_resnet8,
-    quantised_resnet50,
-)
 from tileloom.models import replay
 from tileloom.rtl import Job, run_programs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-GENERATORS: Mapping[str, Callable[[int], ModelProto]] = {
-    "resnet8": quantised_resnet8, "dscnn": quantised_dscnn, "mobilenet": quantised_mobilenet,
-    "autoencoder": quantised_autoencoder, "resnet50": quantised_resnet50,
-}  # fmt: skip
-DEFAULT = ("resnet8", "dscnn", "mobilenet", "autoencoder")
 WAYS: Mapping[str, CompileOptions] = {
     "fusion and prefetch": CompileOptions(),
     "no prefetch": CompileOptions(loads_ahead=0),
@@ -93,7 +83,7 @@ def print_layers(images: tuple[ProgramImage, ...]) -> float:
 def main() -> int:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=DEFAULT, help=f"files, or of {', '.join(GENERATORS)}")
+    parser.add_argument("networks", nargs="*", default=SMALL, help=f"files, or of {', '.join(GENERATORS)}")
     parser.add_argument("--arch", nargs="+", default=("tpe_8x8", "tpe_16x16"), help="presets or files")
     parser.add_argument("--rtl", action="store_true", help="run the RTL instead of the event replay")
     options = parser.parse_args()

@@ -37,7 +37,8 @@ class CompileOptions:
         keeps_layers: Whether the result of every op is stored in main memory too, for debugging.
         keeps_on_chip: Whether results may stand in the scratchpad until they are used.
         staging_bytes: Room of the scratchpad for weights and what else is staged; None for a choice of the compiler's.
-        loads_ahead: How many loads may stand in front of what needs them; 0 turns prefetching off.
+        loads_ahead: How many loads may stand in front of what needs them, more where the bus is idle; 0 turns prefetching
+            off.
     """
 
     fallback: bool = False

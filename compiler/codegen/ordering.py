@@ -12,6 +12,9 @@ from .steps import Load, Step, Store, Walk
 
 LOADS_AHEAD = 8
 """How many loads may stand in front of what they were placed for, unless the user says otherwise."""
+IDLE_FACTOR = 4
+"""By how much more may where the bus is idle. Without a limit the bus-bound layers of small arrays lose: walks that could
+run stand behind loads in the one stream of instructions."""
 
 
 def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[Step]:
@@ -19,9 +22,9 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[
 
     All other steps keep their order, and so do loads to the scratchpad, and those to slots. The load queue holds what has
     not begun: once it is full, dispatch waits, and with it what could run already. So only some loads stand in front of
-    what they were placed for, and up to four times as many where the bus would be idle otherwise, by a rough account of
-    when walks run and the bus is free. A load that still waits for its slot lets those behind it pass
-    that go to the scratchpad, and the other way round.
+    what they were placed for, and more where the bus would be idle otherwise, by a rough account of when walks run and
+    the bus is free. A load that still waits for its slot lets those behind it pass that go to the scratchpad, and the
+    other way round.
 
     Args:
         steps: In the order of their effects.
@@ -94,7 +97,7 @@ class _Order:
             first, second = second, first
         if first < self.passed:
             return first
-        if self.early >= self.ahead * (1 + 3 * self._is_idle()):
+        if self.early >= self.ahead * (IDLE_FACTOR if self._is_idle() else 1):
             return None
         if self.ready[first] <= idx:
             return first
@@ -112,7 +115,7 @@ class _Order:
 
     def _take(self, chosen: int) -> Load:
         load = self.loads[chosen]
-        assert self.queues[_is_for_slots(load)].popleft() == chosen
+        self.queues[_is_for_slots(load)].popleft()
         self.placed[chosen] = True
         self.early += chosen >= self.passed
         begin = max(self.now, self.under_way[0])

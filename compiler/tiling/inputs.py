@@ -72,11 +72,16 @@ def _dense_bytes(target: Target, activation: Activation) -> int:
     return aligned(activation.format.channels, target.array.bus_bytes)
 
 
-def _is_sparse(target: Target, activation: Activation) -> bool:
-    """Whether pixels, which begin at beats, have beats between them that need not be staged."""
+def begins_at_beats(target: Target, activation: Activation) -> bool:
+    """Whether every pixel begins at a beat, so that it can be loaded by itself."""
     format_, bus = activation.format, target.array.bus_bytes
-    begins_at_beats = format_.pixel_bytes % bus == format_.row_bytes % bus == 0
-    return begins_at_beats and format_.pixel_bytes > aligned(format_.channels, max(bus, target.columns))
+    return format_.pixel_bytes % bus == format_.row_bytes % bus == 0
+
+
+def _is_sparse(target: Target, activation: Activation) -> bool:
+    """Whether pixels have beats between them that need not be staged."""
+    format_, unit = activation.format, max(target.array.bus_bytes, target.columns)
+    return begins_at_beats(target, activation) and format_.pixel_bytes > aligned(format_.channels, unit)
 
 
 def _row_bytes(target: Target, activation: Activation, columns: int) -> int:

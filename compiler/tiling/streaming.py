@@ -19,7 +19,7 @@ from .convolution import (
     sections_of,
     taps_of_convolution,
 )
-from .inputs import InputTile, most_span, staged_bytes, staged_tile, window_spans
+from .inputs import InputTile, begins_at_beats, most_span, staged_bytes, staged_tile, window_spans
 from .limits import no_room
 from .loops import equal_parts, loop
 from .target import Target
@@ -43,7 +43,7 @@ class StreamTiling:
 
 
 FINALISTS = 3
-"""Tilings that are tried: more of them found nothing that is more than a percent faster."""
+"""Tilings that are tried. Six instead make ResNet-50 0.3 % faster on 16 x 16 PEs, and compiling it half as long again."""
 
 
 def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
@@ -81,8 +81,7 @@ def _without_holes(target: Target, conv: Convolution) -> Convolution:
     format_, array, (stride_y, stride_x) = conv.input.format, target.array, conv.window.strides
     pixel_beats = ceil_div(format_.channels, array.bus_bytes)
     pixel_cycles = max(pixel_beats * array.cycles_per_beat, array.latency_cycles // array.requests_in_flight)
-    begins_at_beats = format_.pixel_bytes % array.bus_bytes == format_.row_bytes % array.bus_bytes == 0
-    if any(conv.window.pads) or not begins_at_beats:
+    if any(conv.window.pads) or not begins_at_beats(target, conv.input):
         return conv
     if conv.height > 1:
         stride_y = 1

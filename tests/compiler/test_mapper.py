@@ -18,10 +18,21 @@ from tileloom.compiler.mapper.objective import Scorer, parse_objective
 from tileloom.compiler.mapper.problem import Problem
 from tileloom.compiler.mapper.search import Search
 from tileloom.compiler.mapper.tables import Tables
-from tileloom.models import CONVENTIONS, estimate_op, hierarchy_of, prices_of, resolve
+from tileloom.models import (
+    CONVENTIONS,
+    count,
+    estimate_op,
+    hierarchy_of,
+    nest_of,
+    price,
+    prices_of,
+    resolve,
+    with_pass_times,
+)
 
 from ..random_cases import conv, gemm
 from .mapper_cases import mapped, op_of, spatial_arch
+from .random_legal import random_legal_mapping
 from .small_cases import random_problem
 
 REF16 = spatial_arch("ref16")
@@ -233,3 +244,31 @@ def test_sub_byte_tiles_take_whole_bytes(bits: tuple[int, int, int]) -> None:
             held = found.estimate.tile_bytes[level].values()
             assert all(amount == int(amount) for amount in held)
             assert sum(held) <= room
+
+
+@pytest.mark.parametrize("preset", ["tpe_8x8", "tpe_16x16", "gemmini_16x16", "tpu_v1"])
+def test_times_of_passes_bound_the_detailed_latency(preset: str) -> None:
+    arch = load_arch(preset)
+    assert isinstance(arch, SpatialArch)
+    ops = [
+        gemm(1, 200, 96),
+        gemm(40, 33, 70),
+        conv({"K": 20, "C": 18, "OY": 7, "OX": 6, "FY": 3, "FX": 3}),
+        conv({"G": 24, "OX": 9, "FX": 3}),
+    ]
+    sharper = 0
+    for op in ops:
+        prices = prices_of(resolve(arch), op.datatype)
+        for seed in range(40):
+            mapping = random_legal_mapping(Random(seed), op, arch)
+            if check_mapping(mapping, op, arch):
+                continue  # what is carried alone, beside something else
+            counts = count(*nest_of(op, mapping, hierarchy_of(arch)), CONVENTIONS["tileloom"])
+            plain, sharp = (
+                float(price(counts, each).latency_cycles[0]) for each in (prices, with_pass_times(prices, arch, op))
+            )
+            detailed = estimate_op(op, mapping, arch, fidelity="detailed").latency_cycles
+            assert plain <= sharp <= detailed * (1 + 1e-9)
+            sharper += sharp > plain
+    # Gemmini's registers may hold outputs, so that what is written there says nothing of weights.
+    assert (sharper > 0) == (preset != "gemmini_16x16")
