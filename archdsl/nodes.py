@@ -144,14 +144,14 @@ class Memory(Spec):
         default=False,
         description=(
             "Activations stand with their channels side by side, every row of pixels from a `min_transfer` on; false when "
-            "they stand as the network gives them. Only the detailed latency looks at it."
+            "they stand as the network gives them. Only the detailed latency looks at it, of a memory that serves others."
         ),
     )
     packs_weights: Flag = Field(
         default=False,
         description=(
             "Weights stand in the order in which tiles are read, so that a tile is one row; false when they stand as the "
-            "network gives them. Only the detailed latency looks at it."
+            "network gives them. Only the detailed latency looks at it, of a memory that serves others."
         ),
     )
     technology: DramTechnology | None = Field(
@@ -251,7 +251,8 @@ class Axis(Spec):
             if dim_class not in self.dim_classes:
                 carried = ", ".join(self.dim_classes)
                 yield Fault(
-                    ("carries_alone", idx), f"carries_alone names {dim_class}, which carries ({carried}) leaves out"
+                    ("carries_alone", idx),
+                    f"carries_alone names {dim_class}, which carries ({carried}) leaves out; add it there, or take it out here",
                 )
 
 
@@ -271,9 +272,7 @@ class Fanout(Spec):
             for class_idx, dim_class in enumerate(axis.alone_classes):
                 others = [other.name for other in self.axes if other is not axis and dim_class in other.dim_classes]
                 if others:
-                    message = (
-                        f"carries_alone names {dim_class}, which axis {others[0]} carries too; one axis may carry it"
-                    )
+                    message = f"carries_alone names {dim_class}, which axis {others[0]} carries too; take it out there"
                     yield Fault(("axes", idx, "carries_alone", class_idx), message)
 
     def _axis_faults(self) -> Iterator[Fault]:

@@ -121,7 +121,7 @@ def named_arrays(path: Path, wanted: Sequence[str], of_what: str) -> dict[str, n
     try:
         with np.load(path) as file:
             found: dict[str, npt.NDArray[Any]] = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, TypeError, zipfile.BadZipFile, AttributeError) as error:
         raise CompileError(f"{path}: no .npz file; write it with numpy.savez(path, {wanted[0]}=array)") from error
     for name in found:
         if name not in wanted:

@@ -206,7 +206,7 @@ def _size_faults(array: PeArray) -> list[str]:
         f"the bus ({array.bus_bytes} B) must be a power of two": array.bus_bytes & (array.bus_bytes - 1) == 0,
         f"the bus ({array.bus_bytes} B) must not be wider than a scratchpad word ({array.word_bytes} B)": array.bus_bytes <= array.word_bytes,
         f"cols ({array.cols}) must divide the bus ({array.bus_bytes} B) or be a multiple of it": array.cols % array.bus_bytes == 0 or array.bus_bytes % array.cols == 0,
-        f"the scratchpad must have {array.scratchpad_banks} banks of a power of two of words, at least 2": (
+        f"a bank of the scratchpad ({array.scratchpad_bytes} B in {array.scratchpad_banks}) must have a power of two of words of {array.word_bytes} B, at least 2": (
             array.bank_words >= 2
             and array.bank_words & (array.bank_words - 1) == 0
             and array.bank_words * array.word_bytes * array.scratchpad_banks == array.scratchpad_bytes

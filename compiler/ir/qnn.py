@@ -60,13 +60,15 @@ class Conv2dOp(WindowOp):
 
     Attributes:
         input: [N, H, W, C].
-        weights: [FY, FX, C, K].
+        weights: [FY, FX, C, K], 0 between a group's outputs and other groups' inputs.
+        groups: Groups of channels that see only each other.
         result: [N, OY, OX, K].
     """
 
     name = "qnn.conv2d"
     input = operand_def(Tensor)
     weights = operand_def(Tensor)
+    groups = attr_def(Integer)
 
     def __init__(
         self,
@@ -75,12 +77,14 @@ class Conv2dOp(WindowOp):
         window: Window,
         requantisation: Requantisation,
         *,
+        groups: int = 1,
         nodes: Iterable[str] = (),
     ) -> None:
         batch, *size, _ = shape_of(input_)
         kernel = shape_of(weights)
         shape = (batch, *window.outputs(size, kernel), kernel[3])
-        super().__init__([input_, weights], shape, requantisation, nodes, window.attributes)
+        attributes = {**window.attributes, "groups": int_attr(groups)}
+        super().__init__([input_, weights], shape, requantisation, nodes, attributes)
 
     def verify_(self) -> None:
         kernel = shape_of(self.weights)
@@ -88,6 +92,9 @@ class Conv2dOp(WindowOp):
         self.verify_window(kernel)
         require(self, kernel[2] == shape_of(self.input)[3], f"weights are for {kernel[2]} channels")
         require(self, kernel[3] == shape_of(self.result)[3], f"weights give {kernel[3]} channels")
+        groups = self.groups.value.data
+        is_even = groups > 0 and kernel[2] % groups == kernel[3] % groups == 0
+        require(self, is_even, f"{kernel[2]} and {kernel[3]} channels do not split into {groups} groups")
         super().verify_()
 
 

@@ -68,7 +68,7 @@ def _convert(root: Root) -> SSAValue:
         parts = int8_parts(_dense(integers, groups))
         kernel = weight_constant(maker, np.concatenate(parts, axis=1).transpose(2, 3, 1, 0), signed.bits)
         source = repeated(maker, source, len(parts))
-        made = maker.insert(qnn.Conv2dOp(source, kernel, window, how, nodes=root.nodes))
+        made = maker.insert(qnn.Conv2dOp(source, kernel, window, how, groups=groups, nodes=root.nodes))
     return channels_first(maker, made)
 
 

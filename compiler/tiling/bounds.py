@@ -36,16 +36,18 @@ class Bounds:
 def bounds_of(op: Operation, array: PeArray) -> Bounds:
     """Of a `qnn` op on an array.
 
-    A convolution passes ceil(FY FX C / rows) * ceil(K / cols) tiles of weights, each in as many cycles as there are output
-    positions and at least in those that loading its rows takes; a depthwise one has cols multiplications per cycle.
+    A convolution passes ceil(FY FX C / rows) * ceil(K / cols) tiles of weights, of each group its own, each in as many
+    cycles as there are output positions and at least in those that loading its rows takes; a depthwise one has cols
+    multiplications per cycle.
     """
     result = shape_of(op.results[0])
     outputs = math.prod(result)
     num_bytes = outputs
+    groups = op.groups.value.data if isinstance(op, qnn.Conv2dOp) else 1
     for name in ("input", "weights", "tables", "first", "second"):
         value = getattr(op, name, None)
         if value is not None:
-            num_bytes += math.prod(shape_of(value))
+            num_bytes += math.prod(shape_of(value)) // (groups if name == "weights" else 1)
     if isinstance(op, qnn.ConcatOp):
         num_bytes += sum(math.prod(shape_of(value)) for value in op.inputs)
     if hasattr(op, "multiplier"):
@@ -56,7 +58,8 @@ def bounds_of(op: Operation, array: PeArray) -> Bounds:
         weights = shape_of(op.weights)
         terms = math.prod(weights[:-1]) if isinstance(op, qnn.Conv2dOp) else weights[-2]
         positions = outputs // result[-1]
-        tiles = ceil_div(terms, array.rows) * ceil_div(result[-1], array.cols)
+        terms //= groups  # weights between groups are 0
+        tiles = groups * ceil_div(terms, array.rows) * ceil_div(result[-1] // groups, array.cols)
         return Bounds(
             macs=outputs * terms, compute_cycles=tiles * max(positions, array.rows), compulsory_bytes=num_bytes
         )

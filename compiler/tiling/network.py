@@ -121,7 +121,10 @@ def _local_places(values: Values) -> dict[str, Attribute]:
     """What stands in the scratchpad, where, and for how long."""
     found = [(tensor, tensor.local) for tensor in values.tensors if tensor.local is not None]
     found.sort(key=lambda item: (item[0].first, item[1].address))
-    places = [(local.address, tensor.format.num_bytes, tensor.first, tensor.last) for tensor, local in found]
+    places = [
+        (local.address, aligned(tensor.format.num_bytes, values.unit), tensor.first, tensor.last)
+        for tensor, local in found
+    ]
     return {
         "local_names": names_attr(tensor.name for tensor, _ in found),
         "local_places": ArrayAttr([ints_attr(place) for place in places]),
@@ -156,5 +159,7 @@ def _dims(op: Operation) -> Mapping[str, int]:
     dims = {"B": images, "K": channels, "OY": height, "OX": width}
     if isinstance(op, qnn.Conv2dOp):
         kernel = shape_of(op.weights)
-        return dims | {"C": kernel[2], "FY": kernel[0], "FX": kernel[1]}
+        groups = op.groups.value.data
+        of_group = {"K": kernel[3] // groups, "C": kernel[2] // groups, "FY": kernel[0], "FX": kernel[1]}
+        return dims | of_group | ({"G": groups} if groups > 1 else {})
     return dims

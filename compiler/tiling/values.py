@@ -84,6 +84,11 @@ class Values:
         for value in self.part.outputs:
             self._tensors[self.root(value)].is_output = True
 
+    @property
+    def unit(self) -> int:
+        """What tensors in the scratchpad begin at and take multiples of, in bytes."""
+        return max(self.array.bus_bytes, self.array.vector_bytes)
+
     def root(self, value: SSAValue) -> SSAValue:
         """The value whose bytes a value has."""
         return self._aliases.get(value, value)
@@ -105,7 +110,7 @@ class Values:
             keeps_layers: Whether every result stands in main memory too.
             keeps_on_chip: Whether tensors may stand in the scratchpad.
         """
-        unit = max(self.array.bus_bytes, self.array.vector_bytes)
+        unit = self.unit
         for root, tensor in self._tensors.items():
             if isinstance(root.owner, ConstantOp):
                 self._place_constant(root, tensor)

@@ -67,6 +67,8 @@ def run(
         raise typer.BadParameter(f"'{output}' must end in .npz", param_hint="'--output'")
     if output is not None and target is Target.REPLAY:
         raise typer.BadParameter("a replay knows no values; use --on functional", param_hint="'--output'")
+    if target is Target.FUNCTIONAL and (latency is not None or cycles_per_beat is not None):
+        raise typer.BadParameter("the functional simulator knows no cycles; use --on replay or --on rtl")
     if layers and target is not Target.RTL:
         raise typer.BadParameter("layers are compared between RTL and functional simulator: use --on rtl")
     terminal = Terminal.of(context)

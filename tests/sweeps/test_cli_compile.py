@@ -253,6 +253,16 @@ def test_stored_layers_name_the_one_that_differs() -> None:
     assert [layer.op for layer in stored_layers(image, changed, memory) if layer.num_different] == ["Conv_3"]
 
 
+def test_run_refuses_arrays_without_names_and_cycles_of_a_simulator_without_any(
+    tiny: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((1, 8, 8, 4), np.int8))
+    assert main(["run", tiny, "--on", "functional", "--input", "one.npy"]) == ExitCode.BAD_INPUT
+    assert "one.npy: no .npz file; write it with numpy.savez(path, input=array)" in capsys.readouterr().err
+    assert main(["run", tiny, "--on", "functional", "--latency", "5"]) == ExitCode.BAD_INPUT
+    assert "the functional simulator knows no cycles; use --on replay or --on rtl" in capsys.readouterr().err
+
+
 def test_open_batch_dim_is_taken_as_one_and_said_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = quantised_tiny(0)
     batch = model.graph.input[0].type.tensor_type.shape.dim[0]
