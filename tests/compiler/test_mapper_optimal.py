@@ -64,7 +64,7 @@ def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
 @pytest.mark.parametrize("sizes", [{"G": 4, "OX": 3, "FX": 2}, {"G": 2, "C": 2, "OX": 3}, {"G": 3, "C": 4}], ids=str)
 def test_mapper_spreads_alone_what_an_axis_carries_only_alone(sizes: dict[str, int], objective: Objective) -> None:
     op, rows, cols = conv(sizes), {"name": "rows", "size": 2, "dim_classes": ["reduction"]}, {"name": "cols", "size": 4}
-    memory = {
+    memory: dict[str, object] = {
         "kind": "memory",
         "read_bandwidth": "2 B/cycle",
         "write_bandwidth": "2 B/cycle",
