@@ -1,6 +1,7 @@
 """Pure validated data: architectures, workloads, mappings, units and errors."""
 
 from . import units
+from .calibration import MAX_CONSTANTS, Calibration
 from .description import DescriptionTree, list_presets
 from .errors import (
     ArchError,
@@ -109,6 +110,7 @@ __all__ = [
     "HEADER_DEPENDENCES",
     "INDEX_BITS",
     "INT8",
+    "MAX_CONSTANTS",
     "OUT_DEPTH",
     "PARAMETER_BYTES",
     "TABLE_BYTES",
@@ -117,6 +119,7 @@ __all__ = [
     "ArchError",
     "Axis",
     "Bandwidth",
+    "Calibration",
     "Checksums",
     "ChipGroup",
     "CompileError",

@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from .calibration import Calibration
 from .fields import (
     ArchName,
     Count,
     DatatypeName,
     DramTechnology,
     Intrinsic,
+    Name,
     SourceText,
     Technology,
     in_order,
@@ -198,8 +200,19 @@ class GpuArch(Spec):
     main_memory: GpuMainMemory = Field(description="Memory outside the die.")
     launch: GpuLaunch = Field(description="Cost of starting a kernel.")
     power: GpuPower = Field(description="Power of the module.")
+    generation: Name | None = Field(
+        default=None,
+        description="Architecture generation, e.g. hopper; chips without measurements borrow constants within one.",
+    )
+    calibrations: dict[Name, Calibration] = Field(
+        default_factory=dict[str, Calibration],
+        description="Fitted constants of the kernel models, by the name of the set: conditions of measurement differ.",
+    )
     source: SourceText = Field(description="Where the structure comes from.")
     notes: Annotated[str, Field(strict=True)] = Field(default="", description="What a reader should know.")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.num_sms, self.clocks, self.main_memory, self.l2, tuple(sorted(self.calibrations))))
 
     @property
     def clock_hz(self) -> float:

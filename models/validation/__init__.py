@@ -1,0 +1,20 @@
+"""Models against measurements: reading tables of them, errors by regime, fits of constants."""
+
+from .fitting import Fit, fit_constants
+from .measured import Measurements, is_held_back
+from .reading import FORMATS, Format, read_measurements
+from .report import ErrorSummary, ValidatedRow, Validation, validate
+
+__all__ = [
+    "FORMATS",
+    "ErrorSummary",
+    "Fit",
+    "Format",
+    "Measurements",
+    "ValidatedRow",
+    "Validation",
+    "fit_constants",
+    "is_held_back",
+    "read_measurements",
+    "validate",
+]

@@ -1,0 +1,115 @@
+"""Fits of named constants to measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...archdsl import MAX_CONSTANTS, ModelError, nearest_hint
+from ..gpu.chip import Chip, with_constants
+from ..gpu.constants import CONSTANTS
+from ..gpu.times import Floats
+from .measured import Measurements
+from .report import predicted_of
+
+MAX_ROUNDS = 60
+FIRST_STEP = 0.25
+LAST_STEP = 0.002
+"""Steps of the search, as shares of a constant's range on a logarithmic scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Fitted constants.
+
+    Attributes:
+        constants: Value per constant.
+        mape: Mean absolute error over the rows that were fitted [%].
+        num_rows: Rows that were fitted.
+    """
+
+    constants: dict[str, float]
+    mape: float
+    num_rows: int
+
+
+def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Sequence[str]) -> Fit:
+    """Fit constants to those rows that are not held back, to the least mean absolute error in percent.
+
+    The models choose tiles, so their errors have kinks; a pattern search over the logarithms of the constants, one after
+    another with shrinking steps, needs no slopes and gives the same answer every time.
+
+    Args:
+        measurements: What was measured; each batch counts alike, however many rows it has.
+        chip: The chip with the constants to start from.
+        names: Constants to fit.
+
+    Raises:
+        ModelError: Unknown constants, more than twelve, or no rows.
+    """
+    for name in names:
+        if name not in CONSTANTS:
+            raise ModelError(f"unknown constant '{name}'{nearest_hint(name, CONSTANTS)}")
+    if len(names) > MAX_CONSTANTS:
+        raise ModelError(f"{len(names)} constants; at most {MAX_CONSTANTS} may be fitted")
+    kept = [~one.held_back for one in measurements]
+    num_rows = sum(int(rows.sum()) for rows in kept)
+    if num_rows == 0:
+        raise ModelError("no rows to fit: all are held back")
+
+    def error(position: Floats) -> float:
+        trial = with_constants(chip, _constants_at(names, position))
+        errors: list[float] = []
+        for one, rows in zip(measurements, kept, strict=True):
+            if rows.any():
+                predicted = predicted_of(one, one.kernels.times(trial))
+                errors.append(float(np.abs(predicted[rows] / one.values[rows] - 1).mean()))
+        return float(np.mean(errors))
+
+    position = np.array([_position_of(name, chip.constants[name]) for name in names])
+    best = error(position)
+    step = FIRST_STEP
+    for _ in range(MAX_ROUNDS):
+        position, found = _pass_over(error, position, best, step)
+        if found > best - 1e-5:
+            step /= 2
+        best = found
+        if step < LAST_STEP:
+            break
+    return Fit(constants=_constants_at(names, position), mape=100 * best, num_rows=num_rows)
+
+
+def _pass_over(error: Callable[[Floats], float], position: Floats, best: float, step: float) -> tuple[Floats, float]:
+    """One step of each constant up or down where that helps, then the same move once more."""
+    start = position
+    for idx in range(len(position)):
+        for move in (step, -step):
+            trial = position.copy()
+            trial[idx] = min(max(trial[idx] + move, 0.0), 1.0)
+            found = error(trial)
+            if found < best:
+                position, best = trial, found
+                break
+    trial = np.clip(2 * position - start, 0.0, 1.0)
+    found = error(trial)
+    return (trial, found) if found < best else (position, best)
+
+
+def _position_of(name: str, value: float) -> float:
+    """Place of a value within its constant's range, 0 to 1: on a logarithmic scale unless the range starts at 0."""
+    low, high = CONSTANTS[name].low, CONSTANTS[name].high
+    value = min(max(value, low), high)
+    if low > 0:
+        return math.log(value / low) / math.log(high / low)
+    return (value - low) / (high - low)
+
+
+def _constants_at(names: Sequence[str], position: Floats) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, share in zip(names, position, strict=True):
+        low, high = CONSTANTS[name].low, CONSTANTS[name].high
+        found[name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
+    return found
