@@ -32,13 +32,21 @@ class GpuClocks(Spec):
     boost_hz: Clock = Field(
         validation_alias="boost",
         serialization_alias="boost",
-        description="Highest clock [Hz]; the rates of the data sheet hold at it.",
+        description="Clock at which the rates of the data sheet hold [Hz].",
+    )
+    max_hz: Clock | None = Field(
+        default=None,
+        validation_alias="max",
+        serialization_alias="max",
+        description="Clock of a kernel that power does not limit [Hz]; the boost clock when left out.",
     )
     source: SourceText = Field(description="Where the clocks come from.")
 
     def faults(self) -> Iterator[Fault]:
         if self.base_hz is not None and self.base_hz > self.boost_hz:
             yield Fault(("base",), f"base {self.base_hz / 1e9:g} GHz is above boost {self.boost_hz / 1e9:g} GHz")
+        if self.max_hz is not None and self.max_hz < self.boost_hz:
+            yield Fault(("max",), f"max {self.max_hz / 1e9:g} GHz is below boost {self.boost_hz / 1e9:g} GHz")
 
 
 class StreamingMultiprocessor(Spec):
@@ -218,6 +226,11 @@ class GpuArch(Spec):
     def clock_hz(self) -> float:
         """The boost clock [Hz], at which the rates of the data sheet hold."""
         return self.clocks.boost_hz
+
+    @property
+    def max_clock_hz(self) -> float:
+        """The clock of kernels that power does not limit [Hz]."""
+        return self.clocks.max_hz if self.clocks.max_hz is not None else self.clocks.boost_hz
 
     def macs_per_cycle(self, datatype: str) -> float:
         """Dense multiply-accumulates per cycle of one SM's tensor cores.

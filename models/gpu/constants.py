@@ -77,5 +77,43 @@ TENSOR: Final = (
     ),
 )
 
-CONSTANTS: Final[dict[str, Constant]] = {constant.name: constant for constant in (*MEMORY, *TENSOR)}
+ENERGY: Final = (
+    Constant(
+        name="tensor_energy_pj_per_op",
+        value=1.1,
+        low=0.1,
+        high=6.0,
+        meaning="Energy of one 16-bit tensor op with all that feeds it, at the highest clock [pJ], random data.",
+        source="Dally, Hot Chips 2023 keynote: 110 pJ + 30 pJ of overhead per HMMA of 128 ops; assumption: savings of "
+        "later processes are spent on feeding the tensor cores at higher clocks",
+    ),
+    Constant(
+        name="vector_energy_pj_per_op",
+        value=17.0,
+        low=2.0,
+        high=60.0,
+        meaning="Energy of one fp32 vector op with its share of the instruction, at the highest clock [pJ].",
+        source="Dally, Hot Chips 2023 keynote: 30 pJ of overhead per instruction and lane, and Horowitz, ISSCC 2014: "
+        "about 4.6 pJ per fp32 multiply and add, over 2 ops; assumption as for tensor ops",
+    ),
+    Constant(
+        name="transfer_energy_pj_per_byte",
+        value=60.0,
+        low=5.0,
+        high=300.0,
+        meaning="Energy of a byte between the main memory's interface and registers, through the cache [pJ].",
+        source="Keckler et al., IEEE Micro 2011: 0.12 pJ per bit and mm of wire; assumption: twice 30 mm of wire, to the "
+        "cache and from it",
+    ),
+    Constant(
+        name="burst_power_share",
+        value=1.3,
+        low=1.0,
+        high=2.0,
+        meaning="Power that a burst of milliseconds draws at most, over the limit that holds for seconds.",
+        source="assumption: modules are allowed excursions of a third above their limit before the controller acts",
+    ),
+)
+
+CONSTANTS: Final[dict[str, Constant]] = {constant.name: constant for constant in (*MEMORY, *TENSOR, *ENERGY)}
 """Every constant, by name."""
