@@ -9,6 +9,7 @@ from pathlib import Path
 from ...archdsl import ModelError
 from .gemm_tables import read_framework_gemms, read_own_gemms
 from .measured import Measurements
+from .memory_tables import read_framework_quantise, read_own_memory
 from .tables import Table, read_table
 
 
@@ -41,6 +42,18 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"dtype", "m", "n", "k", "median_us", "min_us", "note"}),
         measured=("median_us", "min_us"),
         read=read_own_gemms,
+    ),
+    Format(
+        name="memory-bound kernels",
+        columns=frozenset({"op", "dtype", "rows", "cols", "bytes_moved", "median_us"}),
+        measured=("median_us", "min_us"),
+        read=read_own_memory,
+    ),
+    Format(
+        name="quantisation in inference frameworks",
+        columns=frozenset({"system", "m", "k", "quant_dtype", "latency_ms"}),
+        measured=("latency_ms",),
+        read=read_framework_quantise,
     ),
 )
 """Every kind of table, those with more columns first."""
