@@ -18,7 +18,7 @@ from .errors import (
 )
 from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
 from .fields import DATATYPE_BITS, Intrinsic, Technology
-from .gpu import GpuArch
+from .gpu import GpuArch, GpuCache
 from .infeasible import Infeasible
 from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
@@ -134,6 +134,7 @@ __all__ = [
     "Fanout",
     "Fault",
     "GpuArch",
+    "GpuCache",
     "Infeasible",
     "InfeasibleError",
     "Instruction",

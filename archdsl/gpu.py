@@ -72,6 +72,9 @@ class StreamingMultiprocessor(Spec):
     max_threads_per_block: Count = Field(default=1024, description="Most threads of one block.")
     max_blocks: Count = Field(default=32, description="Most thread blocks resident on one SM.")
     warp_threads: Count = Field(default=32, description="Threads that issue together.")
+    cluster_blocks: Count = Field(
+        default=1, description="Thread blocks that share what they load; 1 where there are no clusters."
+    )
     source: SourceText = Field(description="Where the limits come from.")
 
     def faults(self) -> Iterator[Fault]:
@@ -98,6 +101,12 @@ class TensorCores(Spec):
     """Matrix units."""
 
     per_sm: Count = Field(description="Tensor cores of one SM.")
+    accumulator_memory_bytes: Bytes | None = Field(
+        default=None,
+        validation_alias="accumulator_memory",
+        serialization_alias="accumulator_memory",
+        description="Memory of one SM for accumulators [bytes]; half of the registers when left out.",
+    )
     datatypes: Annotated[dict[DatatypeName, TensorCoreType], AfterValidator(in_order)] = Field(
         min_length=1, description="Datatypes that they multiply."
     )
@@ -134,6 +143,9 @@ class GpuCache(Spec):
     )
     line_bytes: Bytes | None = Field(
         default=None, validation_alias="line", serialization_alias="line", description="Bytes of one line."
+    )
+    partitions: Count = Field(
+        default=1, description="Parts that each keep what their own SMs read, so that shared data is held as often."
     )
     source: SourceText = Field(description="Where the constants come from.")
 

@@ -18,6 +18,7 @@ from .report import predicted_of
 MAX_ROUNDS = 60
 FIRST_STEP = 0.25
 LAST_STEP = 0.002
+SPREAD = 0.25
 """Steps of the search, as shares of a constant's range on a logarithmic scale."""
 
 
@@ -36,7 +37,7 @@ class Fit:
     num_rows: int
 
 
-def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Sequence[str]) -> Fit:
+def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Sequence[str], num_starts: int = 6) -> Fit:
     """Fit constants to those rows that are not held back, to the least mean absolute error in percent.
 
     The models choose tiles, so their errors have kinks; a pattern search over the logarithms of the constants, one after
@@ -46,6 +47,7 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
         measurements: What was measured; each batch counts alike, however many rows it has.
         chip: The chip with the constants to start from.
         names: Constants to fit.
+        num_starts: Places that the search starts from; the best end counts.
 
     Raises:
         ModelError: Unknown constants, more than twelve, or no rows.
@@ -69,7 +71,17 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
                 errors.append(float(np.abs(predicted[rows] / one.values[rows] - 1).mean()))
         return float(np.mean(errors))
 
-    position = np.array([_position_of(name, chip.constants[name]) for name in names])
+    first = np.array([_position_of(name, chip.constants[name]) for name in names])
+    # Kinks leave the search in side valleys, so it starts from several places, always the same ones.
+    random = np.random.default_rng(len(names))
+    starts = [first, *(np.clip(first + random.normal(0, SPREAD, len(names)), 0, 1) for _ in range(num_starts - 1))]
+    found = [_search(error, start) for start in starts]
+    position, best = min(found, key=lambda one: one[1])
+    return Fit(constants=_constants_at(names, position), mape=100 * best, num_rows=num_rows)
+
+
+def _search(error: Callable[[Floats], float], position: Floats) -> tuple[Floats, float]:
+    """The place that the search comes to from a start, and the error there."""
     best = error(position)
     step = FIRST_STEP
     for _ in range(MAX_ROUNDS):
@@ -79,7 +91,7 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
         best = found
         if step < LAST_STEP:
             break
-    return Fit(constants=_constants_at(names, position), mape=100 * best, num_rows=num_rows)
+    return position, best
 
 
 def _pass_over(error: Callable[[Floats], float], position: Floats, best: float, step: float) -> tuple[Floats, float]:

@@ -11,6 +11,10 @@ from .tables import Table, TableRow
 OWN_DATATYPES = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "fp32": "fp32", "fp8": "fp8", "int8": "int8"}
 OUTPUT_BITS = {"bf16": 16, "fp16": 16, "tf32": 32, "fp32": 32, "fp8": 16, "int8": 32}
 """Bits of an element of the result: fp8 products are stored as bf16, int8 products as int32."""
+COPIES = 5
+"""Weight matrices that the benchmark goes round, each of the same shape, against the cache.
+
+Source: recalled from aiconfigurator's collectors; the flag `weights_l2_hot` of the table says when all five fit."""
 FRAMEWORK_DATATYPES = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4", "int8_wo": "int8_weights"}
 
 
@@ -64,6 +68,7 @@ def read_framework_gemms(table: Table, column: str) -> list[Measurements]:
             output_bits=16,
             weights_in_cache=np.array([row.whole("weights_l2_hot") == 1 for row in rows]),
             inputs_in_cache=np.ones(len(rows), dtype=np.bool_),
+            reuse_bytes=np.array([_reuse_bytes(row, datatype) for row in rows]),
         )
         found.append(
             Measurements(
@@ -75,3 +80,10 @@ def read_framework_gemms(table: Table, column: str) -> list[Measurements]:
             )
         )
     return found
+
+
+def _reuse_bytes(row: TableRow, datatype: str) -> float:
+    """Bytes from one use of a weight matrix to the next: all copies, and one product's input and result."""
+    m, n, k = (row.whole(side, 1) for side in ("m", "n", "k"))
+    weight, element = {"bfloat16": (2, 2), "fp8": (1, 1), "nvfp4": (0.5625, 0.5625), "int8_wo": (1, 2)}[datatype]
+    return COPIES * n * k * weight + m * k * element + 2.0 * m * n
