@@ -25,16 +25,16 @@ from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
 
-SIDES: Final = (16, 32, 64, 128, 192, 256)
+SIDES: Final = (16, 32, 64, 128, 256)
 """Sides of tiles that vendors' libraries offer. Source: CUTLASS profiler's default tile shapes."""
+CLUSTER_SIDES: Final = (16, 32, 64, 128, 192, 256)
+"""Those for GPUs with clusters, whose instructions are as wide as a multiple of 8. Source: PTX ISA, wgmma and tcgen05."""
 LEAST_AREA: Final = 1024
 """Fewest results of a tile: a warp group of 128 threads with 8 accumulators each."""
 SPLITS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)
 """Parts that a reduction may be cut into. Source: cuBLAS, which offers splits up to 32."""
 SPLIT_LAUNCHES: Final = 2.0
 """Launches that the second pass of a split costs: its own, and draining the first kernel before it."""
-CACHE_LATENCY_CYCLES: Final = 540
-"""Cycles of a hit in the cache under load; twice that of an idle one: 262 cycles, Luo et al., IPDPSW 2024."""
 DEQUANTISE_INSTRUCTIONS: Final = 2.5
 """Instructions per weight from 8 or fewer bits to bf16.
 
@@ -139,7 +139,6 @@ class Gemms:
                 arch.launch.floor_s,
                 constants["tile_overhead_s"],
                 constants["memory_latency_s"],
-                CACHE_LATENCY_CYCLES / arch.max_clock_hz,
                 constants["tile_store_s"],
                 constants["k_step_s"],
                 SPLIT_LAUNCHES * arch.launch.floor_s,
@@ -166,7 +165,6 @@ class Gemms:
             "bytes in flight": columns[core.IN_FLIGHT],
             "k steps": columns[core.K_STEPS],
             "dequantising": columns[core.DEQUANTISE],
-            "storing tiles": columns[core.STORING],
         }
         serial = {
             "launch": columns[core.LAUNCH],
@@ -174,7 +172,7 @@ class Gemms:
             "first bytes": columns[core.FIRST_BYTES],
             "main loop": columns[core.MAIN_LOOP],
             "slower clock within the power limit": columns[core.POWER],
-            "last tile" if chip.arch.sm.cluster_blocks > 1 else "storing tiles": columns[core.LAST_TILE],
+            "storing tiles": columns[core.STORING],
             "second pass of the split": columns[core.SPLIT],
         }
         loop = columns[core.MAIN_LOOP] + columns[core.POWER]
@@ -224,10 +222,11 @@ def _tiles(arch: GpuArch, is_tensor: bool) -> Floats:
     rows = next(iter(arch.tensor_cores.datatypes.values())).shape.m if is_tensor else 1
     tensor_rows = max((one.shape.m for one in arch.tensor_cores.datatypes.values()), default=rows)
     step = tensor_rows if is_tensor and tensor_rows >= 64 else 1
+    sides = CLUSTER_SIDES if arch.sm.cluster_blocks > 1 else SIDES
     found = [
         (a, b)
-        for a in SIDES
-        for b in SIDES
+        for a in sides
+        for b in sides
         if LEAST_AREA <= a * b <= held // 4 and max(a, b) >= 64 and (a % step == 0 or b % step == 0)
     ]
     return np.array(found, dtype=np.float64)

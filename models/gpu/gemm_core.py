@@ -5,8 +5,7 @@ For one way to make a kernel, with `waves` the tiles that the busiest SM works o
     main loop = max(tensor cores, main memory, cache, bytes in flight, k steps, dequantising)
     time      = launch + start + first bytes + main loop (slowed by the power limit) + storing + second pass of a split
 
-A GPU with clusters (thread blocks that share what they load) also stores a tile while it computes the next, so there
-`storing` is one of the times that overlap, and only the last tile's follows. The way with the least time is taken.
+The way with the least time is taken. On a GPU with clusters two blocks share the larger operand that they load.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from ..compiled import compiled
 Floats = npt.NDArray[np.float64]
 
 (
-    LAUNCH, START, FIRST_BYTES, MAIN_LOOP, POWER, LAST_TILE, SPLIT, TENSOR, MEMORY, CACHE, IN_FLIGHT, K_STEPS,
-    DEQUANTISE, STORING, TRAFFIC, ROWS, COLS, SPLITS,
-) = range(18)  # fmt: skip
-NUM_COLUMNS = 18
+    LAUNCH, START, FIRST_BYTES, MAIN_LOOP, POWER, STORING, SPLIT, TENSOR, MEMORY, CACHE, IN_FLIGHT, K_STEPS, DEQUANTISE,
+    TRAFFIC, ROWS, COLS, SPLITS,
+) = range(17)  # fmt: skip
+NUM_COLUMNS = 17
 """Columns of the result: times [s], bytes from and to main memory, the tile and the split that were chosen."""
 
 ACCUMULATOR_BYTES = 4.0
@@ -55,17 +54,10 @@ def best_ways(
     a_bytes, b_bytes = bits[0], bits[1]
     num_sms, clock, macs_per_cycle, dequantise_rate = chip[0], chip[1], chip[2], chip[3]
     bandwidth, cache_rate, cache_bytes, in_flight = chip[4], chip[5], chip[6], chip[7]
-    launch, start, latency, cache_latency = chip[8], chip[9], chip[10], chip[11]
-    tile_s, step_s, split_s, has_clusters = chip[12], chip[13], chip[14], chip[15] > 0
-    op_j, byte_j, burst_w, sustained_w, window_s, voltage_floor = (
-        chip[16],
-        chip[17],
-        chip[18],
-        chip[19],
-        chip[20],
-        chip[21],
-    )
-    instruction_rows, reads_shared = chip[22], chip[23] > 0
+    launch, start, latency = chip[8], chip[9], chip[10]
+    tile_s, step_s, split_s, has_clusters = chip[11], chip[12], chip[13], chip[14] > 0
+    op_j, byte_j, burst_w, sustained_w = chip[15], chip[16], chip[17], chip[18]
+    window_s, voltage_floor, instruction_rows, reads_shared = chip[19], chip[20], chip[21], chip[22] > 0
     step_k = STAGE_BYTES / a_bytes
     for row in range(shapes.shape[0]):
         m, n, k, count = shapes[row, 0], shapes[row, 1], shapes[row, 2], shapes[row, 3]
@@ -114,13 +106,12 @@ def best_ways(
                     walked = num_tiles / num_sms * patch
                     traffic = max(traffic, min(walked, shapes[row, 7] * operands) + stored)
                 memory = traffic / bandwidth
-                flying = loaded * waves * (cache_latency + first_bytes) / in_flight
+                flying = loaded * waves * (start + first_bytes) / in_flight
                 steps = waves * length / step_k * step_s
                 dequantise = waves * cols * length / dequantise_rate / clock if dequantise_rate > 0 else 0.0
-                overlapping = waves * storing if has_clusters else 0.0
-                others = max(max(memory, cache), max(max(flying, steps), max(dequantise, overlapping)))
+                others = max(max(memory, cache), max(max(flying, steps), dequantise))
                 loop = max(tensor, others)
-                after = storing if has_clusters else waves * storing
+                after = waves * storing
                 second = 0.0
                 if split > 1:
                     second = split_s + 2 * split * m * n * count * ACCUMULATOR_BYTES / (cache_rate * num_sms * clock)
@@ -135,9 +126,9 @@ def best_ways(
                 best = fixed + limited
                 result = out[row]
                 result[LAUNCH], result[START], result[FIRST_BYTES] = launch, start, first_bytes
-                result[MAIN_LOOP], result[POWER], result[LAST_TILE], result[SPLIT] = loop, limited - loop, after, second
+                result[MAIN_LOOP], result[POWER], result[STORING], result[SPLIT] = loop, limited - loop, after, second
                 result[TENSOR], result[MEMORY], result[CACHE], result[IN_FLIGHT] = tensor, memory, cache, flying
-                result[K_STEPS], result[DEQUANTISE], result[STORING] = steps, dequantise, overlapping
+                result[K_STEPS], result[DEQUANTISE] = steps, dequantise
                 result[TRAFFIC], result[ROWS], result[COLS], result[SPLITS] = traffic, rows, cols, split
 
 
