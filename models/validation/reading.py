@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...archdsl import ModelError
+from .attention_tables import read_framework_attention, read_own_attention
 from .gemm_tables import read_framework_gemms, read_own_gemms
 from .measured import Measurements
 from .memory_tables import read_framework_quantise, read_own_memory
@@ -48,6 +49,18 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"op", "dtype", "rows", "cols", "bytes_moved", "median_us"}),
         measured=("median_us", "min_us"),
         read=read_own_memory,
+    ),
+    Format(
+        name="attention of inference frameworks",
+        columns=frozenset({"system", "isl", "past_kv", "num_heads", "num_key_value_heads", "kv_cache_dtype"}),
+        measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
+        read=read_framework_attention,
+    ),
+    Format(
+        name="attention",
+        columns=frozenset({"phase", "dtype", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len", "backend"}),
+        measured=("median_us", "min_us"),
+        read=read_own_attention,
     ),
     Format(
         name="quantisation in inference frameworks",
