@@ -71,7 +71,7 @@ BACKENDS: Final[dict[BackendName, Backend]] = {
         later_block_share=0.15,
     ),
     "framework": Backend(
-        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=8, decode_rows=16, resident=2,
+        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=6, decode_rows=8, resident=2,
         later_block_share=0.15,         prefill_kernels=3, decode_kernels=2, appends=True,
     ),
 }  # fmt: skip
@@ -94,6 +94,11 @@ EXP_PER_CYCLE: Final = 16
 BLOCK_TRIPS: Final = 4
 """Dependent trips to memory around the steps of a block: lengths and pointers, Q, the first keys, the result."""
 
+
+ROTARY_INSTRUCTIONS: Final = 50
+"""Instructions per element of the kernel that rotates and appends: powers, sines and cosines are computed in place.
+
+Source: TensorRT-LLM, unfusedAttentionKernels (`applyBiasRopeUpdateKVCache`, `RotaryPositionEmbedding`); count assumed."""
 
 CACHE_COPIES: Final = 2
 """Copies of a line in an L2 of two halves when SMs of both read it.
@@ -268,7 +273,10 @@ class Attentions:
         heads = self.query_heads + 2 * self.kv_heads
         moved = 1.0 * self.batch * self.query_len * heads * self.head_dim * bits / 8
         misses = 1.0 - self._hits(chip, 2 * moved)
-        return stream_time_s(chip, moved * misses, moved * misses)
+        stream = stream_time_s(chip, moved * misses, moved * misses)
+        issued = moved * 8 / bits * ROTARY_INSTRUCTIONS
+        issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
+        return np.sqrt(stream**2 + issue**2)
 
     def _hits(self, chip: Chip, footprint: Floats) -> Floats:
         """Share of a warm loop's accesses that hit; each half of the L2 keeps its own copy of what its SMs read."""
