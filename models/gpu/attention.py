@@ -91,11 +91,11 @@ ASYNCHRONOUS_ROWS: Final = 64
 EXP_PER_CYCLE: Final = 16
 """Exponentials per cycle of one SM. Source: CUDA C++ Programming Guide, arithmetic throughput: 16 for 8.0, 9.0 and 10.0."""
 
-BLOCK_TRIPS: Final = 4
-"""Dependent trips to memory around the steps of a block: lengths and pointers, Q, the first keys, the result."""
 
+FEWEST_ROWS: Final = 64
+"""Rows and keys of the smallest tiles, which short sequences take (FlashAttention 2 and TensorRT-LLM: 64, 128)."""
 
-ROTARY_INSTRUCTIONS: Final = 50
+ROTARY_INSTRUCTIONS: Final = 45
 """Instructions per element of the kernel that rotates and appends: powers, sines and cosines are computed in place.
 
 Source: TensorRT-LLM, unfusedAttentionKernels (`applyBiasRopeUpdateKVCache`, `RotaryPositionEmbedding`); count assumed."""
@@ -164,9 +164,11 @@ class Attentions:
         group = self.query_heads // self.kv_heads
         rows = np.where(is_decode, group, self.query_len)
         units = self.batch * np.where(is_decode, self.kv_heads, self.query_heads)
-        tile_rows = np.where(is_decode, backend.decode_rows, backend.query_rows)
+        short_rows = np.minimum(backend.query_rows, FEWEST_ROWS * np.ceil(rows / FEWEST_ROWS).astype(np.int64))
+        tile_rows = np.where(is_decode, backend.decode_rows, short_rows)
         tiles = np.ceil(rows / tile_rows)
         columns = np.where(self.head_dim <= 64, backend.key_columns[0], backend.key_columns[1])
+        columns = np.minimum(columns, FEWEST_ROWS * np.ceil(self.kv_len / FEWEST_ROWS).astype(np.int64))
         visible = np.where(self.window > 0, np.minimum(self.window, self.kv_len), self.kv_len)
         per_unit, longest = self._steps(is_decode, tiles, tile_rows, columns, visible)
 
@@ -175,7 +177,7 @@ class Attentions:
         splits = self._splits(is_decode, units * tiles, longest, slots)
         blocks = units * tiles * splits
         per_sm = np.ceil(blocks / chip.arch.num_sms)
-        around = BLOCK_TRIPS * chip.constants["memory_latency_s"] + chip.constants["tile_overhead_s"]
+        around = chip.constants["attention_block_s"]
         share = units * per_unit / np.minimum(blocks, chip.arch.num_sms)
         tail = np.where(self.is_causal & ~is_decode, longest / 2, 0.0) * (blocks > chip.arch.num_sms)
         busiest = np.maximum(share + tail, np.ceil(longest / splits))
@@ -243,7 +245,7 @@ class Attentions:
         peak = chip.tensor_ops_per_s(self.datatype) * chip.arch.max_clock_hz / chip.arch.clock_hz
         has_large = shape is not None and shape.shape.m >= ASYNCHRONOUS_ROWS
         share = SYNCHRONOUS_SHARE if has_large and not backend.is_asynchronous else 1.0
-        rate = peak * share * chip.constants["tensor_efficiency"]
+        rate = peak * share * chip.constants["attention_efficiency"]
         ops = 4.0 * tile_rows * columns * self.head_dim
         scores = 1.0 * tile_rows * columns
         cycles = scores / EXP_PER_CYCLE + scores * backend.softmax_instructions / LANES
