@@ -98,6 +98,17 @@ ATTENTION: Final = (
     ),
 )
 
+CONVOLUTION: Final = (
+    Constant(
+        name="gather_efficiency",
+        value=0.8,
+        low=0.4,
+        high=1.0,
+        meaning="Speed of an implicit GEMM over that of a GEMM of the same size.",
+        source="assumption: a fifth for addresses; CUTLASS, implicit_gemm_convolution.md, has them computed by the threads",
+    ),
+)
+
 ENERGY: Final = (
     Constant(
         name="tensor_energy_pj_per_op",
@@ -137,6 +148,6 @@ ENERGY: Final = (
 )
 
 CONSTANTS: Final[dict[str, Constant]] = {
-    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *ENERGY)
+    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY)
 }
 """Every constant, by name."""

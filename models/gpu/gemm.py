@@ -27,6 +27,8 @@ class Gemms:
         output_bits: Bits of an element of C.
         weights_in_cache: Whether B is in the cache already `[count]`.
         inputs_in_cache: Whether A is in the cache already `[count]`.
+        batch: Products of that shape in one kernel `[count]`; 1 when left out.
+        input_bytes: Compulsory bytes of A where they are not m x k elements, as in a convolution `[count]`.
     """
 
     m: Ints
@@ -37,6 +39,8 @@ class Gemms:
     output_bits: int = 16
     weights_in_cache: Flags
     inputs_in_cache: Flags
+    batch: Ints | None = None
+    input_bytes: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.m)
@@ -51,10 +55,13 @@ class Gemms:
         Raises:
             ModelError: The tensor cores do not multiply the datatype.
         """
-        ops: Floats = (2.0 * self.m * self.n * self.k).astype(np.float64)
-        waves = np.ceil(np.ceil(self.m / 128) * np.ceil(self.n / 128) / chip.arch.num_sms)
+        count = np.ones(len(self)) if self.batch is None else self.batch
+        ops: Floats = (2.0 * self.m * self.n * self.k * count).astype(np.float64)
+        waves = np.ceil(count * np.ceil(self.m / 128) * np.ceil(self.n / 128) / chip.arch.num_sms)
         padded_ops = waves * chip.arch.num_sms * 128 * 128 * 2.0 * self.k
-        compute = padded_ops / (chip.tensor_ops_per_s(self.datatype) * chip.constants["tensor_efficiency"])
+        is_tensor = self.datatype in chip.arch.tensor_cores.datatypes
+        rate = chip.tensor_ops_per_s(self.datatype) if is_tensor else chip.vector_ops_per_s(self.datatype)
+        compute = padded_ops / (rate * chip.constants["tensor_efficiency"])
         moved = self._bytes()
         memory = moved / (chip.memory_bytes_per_s * chip.constants["memory_efficiency"])
         serial: dict[str, Floats] = {
@@ -72,6 +79,8 @@ class Gemms:
 
     def _bytes(self) -> Floats:
         bits = DATATYPE_BITS[self.datatype]
-        inputs = np.where(self.inputs_in_cache, 0, 1.0 * self.m * self.k * bits / 8)
-        weights = np.where(self.weights_in_cache, 0, 1.0 * self.n * self.k * (self.weight_bits or bits) / 8)
-        return inputs + weights + 1.0 * self.m * self.n * self.output_bits / 8
+        count = np.ones(len(self)) if self.batch is None else self.batch
+        reads = count * self.m * self.k * bits / 8 if self.input_bytes is None else self.input_bytes
+        inputs = np.where(self.inputs_in_cache, 0, reads)
+        weights = np.where(self.weights_in_cache, 0, count * self.n * self.k * (self.weight_bits or bits) / 8)
+        return inputs + weights + count * self.m * self.n * self.output_bits / 8
