@@ -172,15 +172,16 @@ class Attentions:
         visible = np.where(self.window > 0, np.minimum(self.window, self.kv_len), self.kv_len)
         per_unit, longest = self._steps(is_decode, tiles, tile_rows, columns, visible)
 
-        step_s = self._step(chip, backend, tile_rows, columns)
         slots = chip.arch.num_sms * backend.resident
         splits = self._splits(is_decode, units * tiles, longest, slots)
         blocks = units * tiles * splits
+        busy = np.minimum(blocks, chip.arch.num_sms)
+        step_s = self._step(chip, backend, tile_rows, columns, busy)
         per_sm = np.ceil(blocks / chip.arch.num_sms)
         around = chip.constants["attention_block_s"]
-        share = units * per_unit / np.minimum(blocks, chip.arch.num_sms)
+        share = units * per_unit / busy
         tail = np.where(self.is_causal & ~is_decode, longest / 2, 0.0) * (blocks > chip.arch.num_sms)
-        busiest = np.maximum(share + tail, np.ceil(longest / splits))
+        busiest = np.maximum(share + tail, longest / splits)
 
         read, written = self._bytes(visible)
         misses = 1.0 - self._hits(chip, read + written)
@@ -205,10 +206,7 @@ class Attentions:
             regime=np.where(serial["launch"] + around > work, 2, np.where(compute > stream, 0, 1)),
             ops=self._ops(visible),
             main_memory_bytes=(read + written) * misses,
-            choices=tuple(
-                f"{int(b)} blocks" + (f", {int(s)} splits" if s > 1 else "")
-                for b, s in zip(blocks, splits, strict=True)
-            ),
+            choices=_choices(blocks, splits),
         )
 
     def _check(self) -> None:
@@ -239,8 +237,8 @@ class Attentions:
         causal = tiles * np.maximum(full / columns, 1.0)
         return np.where(is_decode, tiles * longest, causal).astype(np.float64), longest
 
-    def _step(self, chip: Chip, backend: Backend, tile_rows: Ints, columns: Ints) -> Floats:
-        """Time of one step on one SM [s]."""
+    def _step(self, chip: Chip, backend: Backend, tile_rows: Ints, columns: Ints, busy: Floats) -> Floats:
+        """Time of one step on one SM [s], at the clock that the power of `busy` SMs leaves."""
         shape = chip.arch.tensor_cores.datatypes.get(self.datatype)
         peak = chip.tensor_ops_per_s(self.datatype) * chip.arch.max_clock_hz / chip.arch.clock_hz
         has_large = shape is not None and shape.shape.m >= ASYNCHRONOUS_ROWS
@@ -253,12 +251,12 @@ class Attentions:
         product = ops / (rate / chip.arch.num_sms)
         overlaps = backend.is_asynchronous and has_large
         step = np.sqrt(product**2 + softmax**2) if overlaps else product + softmax
-        achieved = ops / step * chip.arch.num_sms
+        achieved = ops / step * busy
         clock = burst_clock_hz(chip, achieved, np.zeros(len(self)), self.datatype)
         return step * chip.arch.max_clock_hz / clock
 
     def _splits(self, is_decode: Flags, blocks: Ints, longest: Floats, slots: int) -> Floats:
-        most = np.maximum(np.floor(longest / MIN_SPLIT_STEPS), 1.0)
+        most = np.maximum(longest / MIN_SPLIT_STEPS, 1.0)
         return np.where(is_decode, np.clip(np.floor(slots / blocks), 1.0, most), 1.0)
 
     def _bytes(self, visible: Ints) -> tuple[Floats, Floats]:
@@ -292,6 +290,17 @@ class Attentions:
             hidden = 1.0 * self.query_len * (self.query_len - 1) / 2
             pairs = np.where(self.window > 0, pairs, pairs - hidden)
         return (pairs * (4.0 * self.batch * self.query_heads * self.head_dim)).astype(np.float64)
+
+
+def _choices(blocks: Floats, splits: Floats) -> tuple[str, ...]:
+    """`64 blocks, 8 splits` per kernel; each text is made once."""
+    known: dict[tuple[float, float], str] = {}
+    found: list[str] = []
+    for key in zip(blocks.tolist(), splits.tolist(), strict=True):
+        if key not in known:
+            known[key] = f"{key[0]:.0f} blocks" + (f", {key[1]:.0f} splits" if key[1] > 1 else "")
+        found.append(known[key])
+    return tuple(found)
 
 
 def backend_of(name: BackendName) -> Backend:
