@@ -101,6 +101,38 @@ TENSOR: Final = (
     ),
 )
 
+ATTENTION: Final = (
+    Constant(
+        name="attention_efficiency",
+        value=0.9,
+        low=0.3,
+        high=1.0,
+        meaning="Share of the tensor cores' rate that attention's products sustain, the softmax beside them aside.",
+        source="Shah et al., FlashAttention-3, 2024: 75 % of an H100's peak with the softmax partly hidden; Luo et al., "
+        "IPDPSW 2024: single instructions reach 95 %",
+    ),
+    Constant(
+        name="attention_block_s",
+        value=3.4e-6,
+        low=0.5e-6,
+        high=20e-6,
+        meaning="Time of an attention block before its first and after its last step [s].",
+        source="four dependent trips to main memory (lengths and pointers, Q, first keys, result) of memory_latency_s, and "
+        "tile_overhead_s, at their published values",
+    ),
+)
+
+CONVOLUTION: Final = (
+    Constant(
+        name="gather_efficiency",
+        value=0.8,
+        low=0.4,
+        high=1.0,
+        meaning="Speed of an implicit GEMM over that of a GEMM of the same size.",
+        source="assumption: a fifth for addresses; CUTLASS, implicit_gemm_convolution.md, has them computed by the threads",
+    ),
+)
+
 ENERGY: Final = (
     Constant(
         name="tensor_energy_pj_per_op",
@@ -139,5 +171,7 @@ ENERGY: Final = (
     ),
 )
 
-CONSTANTS: Final[dict[str, Constant]] = {constant.name: constant for constant in (*MEMORY, *TENSOR, *ENERGY)}
+CONSTANTS: Final[dict[str, Constant]] = {
+    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY)
+}
 """Every constant, by name."""

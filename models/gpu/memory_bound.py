@@ -25,7 +25,7 @@ from .chip import Chip
 from .times import Floats, Ints, KernelTimes
 
 MemoryOp = Literal[
-    "copy", "fill", "add", "mul", "gelu", "silu_mul", "rope", "softmax", "layernorm", "rmsnorm", "rowsum", "transpose",
+    "copy", "fill", "add", "mul", "mul_row", "gelu", "silu_mul", "rope", "softmax", "layernorm", "rmsnorm", "rowsum", "transpose",
     "quantise", "embedding",
 ]  # fmt: skip
 Flags = npt.NDArray[np.bool_]
@@ -99,6 +99,7 @@ STRUCTURES: Final[dict[MemoryOp, Structure]] = {
     "fill": Structure(reads=0, instructions=1),
     "add": Structure(reads=2, instructions=6),
     "mul": Structure(reads=2, instructions=6),
+    "mul_row": Structure(instructions=6),  # by one row that stays in the cache: a weight, a scale, cosines
     "gelu": Structure(instructions=30),
     "silu_mul": Structure(reads=2, instructions=24),
     "rope": Structure(instructions=12),
@@ -255,9 +256,8 @@ class MemoryKernels:
             threads = REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / 32)
         loads = np.ceil(self.cols / (threads * structure.vector))
         hit_s = CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        trips = np.ceil(loads / structure.loads_in_flight) * (
-            UNLOADED_SHARE * chip.constants["memory_latency_s"] + structure.hits_per_load * hit_s
-        )
+        first_s = np.where(self.inputs_in_cache, hit_s, UNLOADED_SHARE * chip.constants["memory_latency_s"])
+        trips = np.ceil(loads / structure.loads_in_flight) * (first_s + structure.hits_per_load * hit_s)
         cycles = np.ceil(self.cols / threads) * structure.chain_cycles + structure.row_instructions * DEPENDENT_CYCLES
         return trips + cycles / chip.arch.max_clock_hz, self.rows / _resident_rows(chip, threads), threads
 

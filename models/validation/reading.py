@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...archdsl import ModelError
+from .attention_tables import read_framework_attention, read_own_attention
+from .convolution_tables import read_own_convolutions
+from .energy_tables import read_own_energy
 from .gemm_tables import read_framework_gemms, read_own_gemms
+from .layer_tables import read_own_layers
 from .measured import Measurements
 from .memory_tables import read_framework_quantise, read_own_memory
 from .tables import Table, read_table
@@ -48,6 +52,36 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"op", "dtype", "rows", "cols", "bytes_moved", "median_us"}),
         measured=("median_us", "min_us"),
         read=read_own_memory,
+    ),
+    Format(
+        name="attention of inference frameworks",
+        columns=frozenset({"system", "isl", "past_kv", "num_heads", "num_key_value_heads", "kv_cache_dtype"}),
+        measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
+        read=read_framework_attention,
+    ),
+    Format(
+        name="layers and networks",
+        columns=frozenset({"model", "phase", "batch", "q_len", "kv_len", "median_us"}),
+        measured=("median_us", "min_us"),
+        read=read_own_layers,
+    ),
+    Format(
+        name="energy of kernels",
+        columns=frozenset({"op", "dtype", "m_or_rows", "n_or_cols", "k", "joules_per_call", "mean_us"}),
+        measured=("joules_per_call", "mean_us"),
+        read=read_own_energy,
+    ),
+    Format(
+        name="convolutions",
+        columns=frozenset({"dtype", "cin", "cout", "kernel", "stride", "hw_in", "groups", "median_us"}),
+        measured=("median_us", "min_us"),
+        read=read_own_convolutions,
+    ),
+    Format(
+        name="attention",
+        columns=frozenset({"phase", "dtype", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len", "backend"}),
+        measured=("median_us", "min_us"),
+        read=read_own_attention,
     ),
     Format(
         name="quantisation in inference frameworks",
