@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from ...archdsl import ModelError
+from .collective_tables import read_custom_all_reduces, read_nccl
 from .gemm_tables import read_framework_gemms, read_own_gemms
 from .measured import Measurements
 from .tables import Table, read_table
@@ -21,12 +23,14 @@ class Format:
         columns: Columns that it has and no other kind has all of.
         measured: Columns that may be compared with the model, the default first.
         read: Turns a table and the chosen column into measurements.
+        target: What they are priced on.
     """
 
     name: str
     columns: frozenset[str]
     measured: tuple[str, ...]
-    read: Callable[[Table, str], list[Measurements]]
+    read: Callable[[Table, str], list[Measurements[Any]]]
+    target: Literal["chip", "system"] = "chip"
 
 
 FORMATS: tuple[Format, ...] = (
@@ -35,6 +39,20 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"system", "dtype", "m", "n", "k", "weights_l2_hot"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
+    ),
+    Format(
+        name="collectives of NCCL",
+        columns=frozenset({"system", "op", "nccl_version", "num_gpus", "bytes"}),
+        measured=("latency_ms", "latency_ms_min"),
+        read=read_nccl,
+        target="system",
+    ),
+    Format(
+        name="all-reduces of inference frameworks",
+        columns=frozenset({"system", "framework", "version", "impl", "num_gpus", "elements", "bytes"}),
+        measured=("latency_ms",),
+        read=read_custom_all_reduces,
+        target="system",
     ),
     Format(
         name="GEMMs",
@@ -46,7 +64,7 @@ FORMATS: tuple[Format, ...] = (
 """Every kind of table, those with more columns first."""
 
 
-def read_measurements(path: str | Path, column: str | None = None) -> tuple[Table, list[Measurements]]:
+def read_measurements(path: str | Path, column: str | None = None) -> tuple[Table, list[Measurements[Any]]]:
     """Read a table of measurements of any known format.
 
     Args:
