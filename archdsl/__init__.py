@@ -2,7 +2,7 @@
 
 from . import units
 from .calibration import MAX_CONSTANTS, Calibration
-from .description import DescriptionTree, list_presets
+from .description import DescriptionTree, list_presets, list_systems
 from .errors import (
     ArchError,
     CompileError,
@@ -82,7 +82,7 @@ from .notation import is_notation, parse_notation
 from .reference import reference_markdown
 from .spatial import Control, SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
-from .system import ChipGroup, Link, Rack, System
+from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, whole_cycles
 from .units import Bandwidth, Dimension
 from .validation import validate_document, validate_tree
 from .workload import (
@@ -144,6 +144,7 @@ __all__ = [
     "Intrinsic",
     "Keep",
     "Link",
+    "LinkTechnology",
     "LoadRange",
     "Loop",
     "Manifest",
@@ -180,6 +181,7 @@ __all__ = [
     "Symbol",
     "SymbolRole",
     "System",
+    "SystemEdge",
     "Technology",
     "Temporal",
     "Tensor",
@@ -216,6 +218,7 @@ __all__ = [
     "is_notation",
     "isa_markdown",
     "list_presets",
+    "list_systems",
     "load_arch",
     "load_description",
     "load_image",
@@ -247,5 +250,6 @@ __all__ = [
     "validate_document",
     "validate_tree",
     "value_range",
+    "whole_cycles",
     "written_mapping",
 ]

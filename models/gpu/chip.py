@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...archdsl import Calibration, GpuArch, ModelError, list_presets, load_arch, nearest_hint
-from .constants import CONSTANTS
+from .constants import CONSTANTS, Constant
 
 Mode = Literal["datasheet", "calibrated"]
 
@@ -55,6 +55,20 @@ class Chip:
                 f"{self.arch.name}: its vector units have no datatype '{datatype}'{nearest_hint(datatype, known)}"
             )
         return known.get(datatype, known.get("fp32", 0.0))
+
+    @property
+    def known_constants(self) -> Mapping[str, Constant]:
+        """Constants that may be fitted."""
+        return CONSTANTS
+
+    @property
+    def launch_s(self) -> float:
+        """Time of an empty kernel [s]."""
+        return self.arch.launch.floor_s
+
+    def with_constants(self, constants: Mapping[str, float]) -> Chip:
+        """The same with other values of some constants, as a fit tries them."""
+        return with_constants(self, constants)
 
     @property
     def memory_bytes_per_s(self) -> float:

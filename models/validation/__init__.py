@@ -4,6 +4,7 @@ from .fitting import Fit, fit_constants
 from .measured import Measurements, is_held_back
 from .reading import FORMATS, Format, read_measurements
 from .report import ErrorSummary, ValidatedRow, Validation, validate
+from .target import Target
 
 __all__ = [
     "FORMATS",
@@ -11,6 +12,7 @@ __all__ = [
     "Fit",
     "Format",
     "Measurements",
+    "Target",
     "ValidatedRow",
     "Validation",
     "fit_constants",

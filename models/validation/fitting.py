@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...archdsl import MAX_CONSTANTS, ModelError, nearest_hint
-from ..gpu.chip import Chip, with_constants
-from ..gpu.constants import CONSTANTS
+from ..gpu.constants import Constant
 from ..gpu.times import Floats
 from .measured import Measurements
 from .report import predicted_of
+from .target import TargetT
 
 MAX_ROUNDS = 60
 FIRST_STEP = 0.25
@@ -37,7 +37,9 @@ class Fit:
     num_rows: int
 
 
-def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Sequence[str], num_starts: int = 6) -> Fit:
+def fit_constants(
+    measurements: Sequence[Measurements[TargetT]], chip: TargetT, names: Sequence[str], num_starts: int = 6
+) -> Fit:
     """Fit constants to those rows that are not held back, to the least mean absolute error in percent.
 
     The models choose tiles, so their errors have kinks; a pattern search over the logarithms of the constants, one after
@@ -45,16 +47,17 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
 
     Args:
         measurements: What was measured; each batch counts alike, however many rows it has.
-        chip: The chip with the constants to start from.
+        chip: The chip or the system with the constants to start from.
         names: Constants to fit.
         num_starts: Places that the search starts from; the best end counts.
 
     Raises:
         ModelError: Unknown constants, more than twelve, or no rows.
     """
+    known = chip.known_constants
     for name in names:
-        if name not in CONSTANTS:
-            raise ModelError(f"unknown constant '{name}'{nearest_hint(name, CONSTANTS)}")
+        if name not in known:
+            raise ModelError(f"unknown constant '{name}'{nearest_hint(name, known)}")
     if len(names) > MAX_CONSTANTS:
         raise ModelError(f"{len(names)} constants; at most {MAX_CONSTANTS} may be fitted")
     kept = [~one.held_back for one in measurements]
@@ -62,8 +65,10 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
     if num_rows == 0:
         raise ModelError("no rows to fit: all are held back")
 
+    ranges = [known[name] for name in names]
+
     def error(position: Floats) -> float:
-        trial = with_constants(chip, _constants_at(names, position))
+        trial = chip.with_constants(_constants_at(ranges, position))
         errors: list[float] = []
         for one, rows in zip(measurements, kept, strict=True):
             if rows.any():
@@ -71,13 +76,13 @@ def fit_constants(measurements: Sequence[Measurements], chip: Chip, names: Seque
                 errors.append(float(np.abs(predicted[rows] / one.values[rows] - 1).mean()))
         return float(np.mean(errors))
 
-    first = np.array([_position_of(name, chip.constants[name]) for name in names])
+    first = np.array([_position_of(one, chip.constants[one.name]) for one in ranges])
     # Kinks leave the search in side valleys, so it starts from several places, always the same ones.
     random = np.random.default_rng(len(names))
     starts = [first, *(np.clip(first + random.normal(0, SPREAD, len(names)), 0, 1) for _ in range(num_starts - 1))]
     found = [_search(error, start) for start in starts]
     position, best = min(found, key=lambda one: one[1])
-    return Fit(constants=_constants_at(names, position), mape=100 * best, num_rows=num_rows)
+    return Fit(constants=_constants_at(ranges, position), mape=100 * best, num_rows=num_rows)
 
 
 def _search(error: Callable[[Floats], float], position: Floats) -> tuple[Floats, float]:
@@ -110,18 +115,18 @@ def _pass_over(error: Callable[[Floats], float], position: Floats, best: float, 
     return (trial, found) if found < best else (position, best)
 
 
-def _position_of(name: str, value: float) -> float:
+def _position_of(constant: Constant, value: float) -> float:
     """Place of a value within its constant's range, 0 to 1: on a logarithmic scale unless the range starts at 0."""
-    low, high = CONSTANTS[name].low, CONSTANTS[name].high
+    low, high = constant.low, constant.high
     value = min(max(value, low), high)
     if low > 0:
         return math.log(value / low) / math.log(high / low)
     return (value - low) / (high - low)
 
 
-def _constants_at(names: Sequence[str], position: Floats) -> dict[str, float]:
+def _constants_at(constants: Sequence[Constant], position: Floats) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name, share in zip(names, position, strict=True):
-        low, high = CONSTANTS[name].low, CONSTANTS[name].high
-        found[name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
+    for constant, share in zip(constants, position, strict=True):
+        low, high = constant.low, constant.high
+        found[constant.name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
     return found

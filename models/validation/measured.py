@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal
 
 import numpy as np
 
-from ..gpu.times import Floats, Ints, Kernels
+from ..gpu.times import Floats, Ints
+from .target import Measurable, TargetT
 
 Quantity = Literal["time_s", "energy_j"]
 HELD_BACK_PERCENT = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurements:
+class Measurements(Generic[TargetT]):
     """Measurements of one batch of kernels.
 
     Attributes:
         name: What was measured, e.g. `gemm bf16`; validations are grouped by it.
-        kernels: The kernels.
+        kernels: The kernels, or the collectives.
         quantity: What was measured of them.
         values: Measured values `[n]`, in the unit that `quantity` says.
         lines: 1-based line of each in its file `[n]`.
     """
 
     name: str
-    kernels: Kernels
+    kernels: Measurable[TargetT]
     quantity: Quantity
     values: Floats
     lines: Ints

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from ...archdsl import ModelError
 from .attention_tables import read_framework_attention, read_own_attention
+from .collective_tables import read_custom_all_reduces, read_nccl
 from .convolution_tables import read_own_convolutions
 from .energy_tables import read_own_energy
 from .gemm_tables import read_framework_gemms, read_own_gemms
@@ -26,12 +28,14 @@ class Format:
         columns: Columns that it has and no other kind has all of.
         measured: Columns that may be compared with the model, the default first.
         read: Turns a table and the chosen column into measurements.
+        target: What they are priced on.
     """
 
     name: str
     columns: frozenset[str]
     measured: tuple[str, ...]
-    read: Callable[[Table, str], list[Measurements]]
+    read: Callable[[Table, str], list[Measurements[Any]]]
+    target: Literal["chip", "system"] = "chip"
 
 
 FORMATS: tuple[Format, ...] = (
@@ -40,6 +44,20 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"system", "dtype", "m", "n", "k", "weights_l2_hot"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
+    ),
+    Format(
+        name="collectives of NCCL",
+        columns=frozenset({"system", "op", "nccl_version", "num_gpus", "bytes"}),
+        measured=("latency_ms", "latency_ms_min"),
+        read=read_nccl,
+        target="system",
+    ),
+    Format(
+        name="all-reduces of inference frameworks",
+        columns=frozenset({"system", "framework", "version", "impl", "num_gpus", "elements", "bytes"}),
+        measured=("latency_ms",),
+        read=read_custom_all_reduces,
+        target="system",
     ),
     Format(
         name="GEMMs",
@@ -93,7 +111,7 @@ FORMATS: tuple[Format, ...] = (
 """Every kind of table, those with more columns first."""
 
 
-def read_measurements(path: str | Path, column: str | None = None) -> tuple[Table, list[Measurements]]:
+def read_measurements(path: str | Path, column: str | None = None) -> tuple[Table, list[Measurements[Any]]]:
     """Read a table of measurements of any known format.
 
     Args:

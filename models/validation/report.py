@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from ...archdsl import ModelError
-from ..gpu.chip import Chip
 from ..gpu.times import REGIMES, Floats, KernelTimes
 from ..parts import Part
 from .measured import Measurements
+from .target import Target, TargetT
 
 Rows = Literal["all", "held_back", "fitted"]
 SMALL_LAUNCHES = 10
@@ -121,12 +121,12 @@ def summary_of(rows: Sequence[ValidatedRow]) -> ErrorSummary:
     )
 
 
-def validate(measurements: Sequence[Measurements], chip: Chip, rows: Rows = "all") -> Validation:
+def validate(measurements: Sequence[Measurements[TargetT]], chip: TargetT, rows: Rows = "all") -> Validation:
     """Compare a model with measurements.
 
     Args:
         measurements: What was measured.
-        chip: The chip, with the constants of its mode.
+        chip: The chip or the system, with the constants of its mode.
         rows: Which rows count: all, those that no fit may see, or the others.
 
     Raises:
@@ -147,7 +147,7 @@ def validate(measurements: Sequence[Measurements], chip: Chip, rows: Rows = "all
     return Validation(rows=tuple(found), notes=tuple(notes))
 
 
-def predicted_of(measured: Measurements, times: KernelTimes) -> Floats:
+def predicted_of(measured: Measurements[TargetT], times: KernelTimes) -> Floats:
     """The model's value of the quantity that was measured.
 
     Raises:
@@ -160,7 +160,7 @@ def predicted_of(measured: Measurements, times: KernelTimes) -> Floats:
     return times.energy_j
 
 
-def _row(one: Measurements, times: KernelTimes, predicted: Floats, idx: int, chip: Chip) -> ValidatedRow:
+def _row(one: Measurements[TargetT], times: KernelTimes, predicted: Floats, idx: int, chip: Target) -> ValidatedRow:
     return ValidatedRow(
         name=one.name,
         line=int(one.lines[idx]),
@@ -168,7 +168,7 @@ def _row(one: Measurements, times: KernelTimes, predicted: Floats, idx: int, chi
         measured=float(one.values[idx]),
         predicted=float(predicted[idx]),
         regime=REGIMES[int(times.regime[idx])],
-        is_small=bool(times.time_s[idx] < SMALL_LAUNCHES * chip.arch.launch.floor_s),
+        is_small=bool(times.time_s[idx] < SMALL_LAUNCHES * chip.launch_s),
         choice=times.choices[idx] if times.choices else "",
         reasoning=times.part(idx) if one.quantity == "time_s" else None,
     )
