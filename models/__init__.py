@@ -30,6 +30,7 @@ from .estimate import (
     estimate_vector_op,
     prices_of,
 )
+from .gpu.chip import Mode, make_chip
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -44,6 +45,17 @@ from .pe_array.steps import STORE as STORE_STEP
 from .pe_array.steps import VECTOR as VECTOR_STEP
 from .pe_array.steps import StepColumns, StepCycles, time_steps
 from .pricing import Priced, Prices, price, stack_prices
+from .systems import make_machine
+from .validation import (
+    ErrorSummary,
+    Fit,
+    MeasuredTable,
+    ValidatedRow,
+    Validation,
+    fit_constants,
+    read_measurements,
+    validate,
+)
 
 __all__ = [
     "CONVENTIONS",
@@ -63,8 +75,10 @@ __all__ = [
     "Counts",
     "Cycles",
     "DatatypeNumbers",
+    "ErrorSummary",
     "FanoutNumbers",
     "Fidelity",
+    "Fit",
     "FunctionalSimulator",
     "Hierarchy",
     "Holder",
@@ -72,6 +86,8 @@ __all__ = [
     "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
+    "MeasuredTable",
+    "Mode",
     "Nest",
     "NestLoop",
     "NetworkEstimate",
@@ -85,6 +101,8 @@ __all__ = [
     "StepCycles",
     "Timing",
     "Transfer",
+    "ValidatedRow",
+    "Validation",
     "bottleneck_of",
     "compiled",
     "count",
@@ -96,7 +114,10 @@ __all__ = [
     "estimate_network",
     "estimate_op",
     "estimate_vector_op",
+    "fit_constants",
     "hierarchy_of",
+    "make_chip",
+    "make_machine",
     "make_nest",
     "max_of",
     "nest_of",
@@ -104,6 +125,7 @@ __all__ = [
     "post_processing_area",
     "price",
     "prices_of",
+    "read_measurements",
     "replay",
     "requantised",
     "resolve",
@@ -115,6 +137,7 @@ __all__ = [
     "time_kernels",
     "time_steps",
     "timing_of",
+    "validate",
     "with_issue_cycles",
     "with_pass_times",
 ]

@@ -2,7 +2,7 @@
 
 from .fitting import Fit, fit_constants
 from .measured import Measurements, is_held_back
-from .reading import FORMATS, Format, read_measurements
+from .reading import FORMATS, Format, MeasuredTable, read_measurements
 from .report import ErrorSummary, ValidatedRow, Validation, validate
 from .target import Target
 
@@ -11,6 +11,7 @@ __all__ = [
     "ErrorSummary",
     "Fit",
     "Format",
+    "MeasuredTable",
     "Measurements",
     "Target",
     "ValidatedRow",

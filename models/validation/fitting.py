@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ...archdsl import MAX_CONSTANTS, ModelError, nearest_hint
 from ..gpu.constants import Constant
@@ -15,6 +16,7 @@ from .measured import Measurements
 from .report import predicted_of
 from .target import TargetT
 
+Rows = npt.NDArray[np.bool_]
 MAX_ROUNDS = 60
 FIRST_STEP = 0.25
 LAST_STEP = 0.002
@@ -38,7 +40,7 @@ class Fit:
 
 
 def fit_constants(
-    measurements: Sequence[Measurements[TargetT]], chip: TargetT, names: Sequence[str], num_starts: int = 6
+    tables: Sequence[Sequence[Measurements[TargetT]]], chip: TargetT, names: Sequence[str], num_starts: int = 6
 ) -> Fit:
     """Fit constants to those rows that are not held back, to the least mean absolute error in percent.
 
@@ -46,7 +48,7 @@ def fit_constants(
     another with shrinking steps, needs no slopes and gives the same answer every time.
 
     Args:
-        measurements: What was measured; each batch counts alike, however many rows it has.
+        tables: What was measured, by table; each table counts alike, however many rows it has.
         chip: The chip or the system with the constants to start from.
         names: Constants to fit.
         num_starts: Places that the search starts from; the best end counts.
@@ -60,8 +62,9 @@ def fit_constants(
             raise ModelError(f"unknown constant '{name}'{nearest_hint(name, known)}")
     if len(names) > MAX_CONSTANTS:
         raise ModelError(f"{len(names)} constants; at most {MAX_CONSTANTS} may be fitted")
-    kept = [~one.held_back for one in measurements]
-    num_rows = sum(int(rows.sum()) for rows in kept)
+    kept = [[(one, ~one.held_back) for one in table] for table in tables]
+    kept = [table for table in kept if any(rows.any() for _, rows in table)]
+    num_rows = sum(int(rows.sum()) for table in kept for _, rows in table)
     if num_rows == 0:
         raise ModelError("no rows to fit: all are held back")
 
@@ -69,12 +72,7 @@ def fit_constants(
 
     def error(position: Floats) -> float:
         trial = chip.with_constants(_constants_at(ranges, position))
-        errors: list[float] = []
-        for one, rows in zip(measurements, kept, strict=True):
-            if rows.any():
-                predicted = predicted_of(one, one.kernels.times(trial))
-                errors.append(float(np.abs(predicted[rows] / one.values[rows] - 1).mean()))
-        return float(np.mean(errors))
+        return float(np.mean([_mean_error(table, trial) for table in kept]))
 
     first = np.array([_position_of(one, chip.constants[one.name]) for one in ranges])
     # Kinks leave the search in side valleys, so it starts from several places, always the same ones.
@@ -83,6 +81,16 @@ def fit_constants(
     found = [_search(error, start) for start in starts]
     position, best = min(found, key=lambda one: one[1])
     return Fit(constants=_constants_at(ranges, position), mape=100 * best, num_rows=num_rows)
+
+
+def _mean_error(table: Sequence[tuple[Measurements[TargetT], Rows]], trial: TargetT) -> float:
+    """Mean absolute error over the rows of a table that are fitted, as a share."""
+    errors = [
+        np.abs(predicted_of(one, one.kernels.times(trial))[rows] / one.values[rows] - 1)
+        for one, rows in table
+        if rows.any()
+    ]
+    return float(np.concatenate(errors).mean())
 
 
 def _search(error: Callable[[Floats], float], position: Floats) -> tuple[Floats, float]:

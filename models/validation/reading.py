@@ -29,6 +29,7 @@ class Format:
         measured: Columns that may be compared with the model, the default first.
         read: Turns a table and the chosen column into measurements.
         target: What they are priced on.
+        calibration: Set of constants that is fitted to such tables, by their conditions.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Format:
     measured: tuple[str, ...]
     read: Callable[[Table, str], list[Measurements[Any]]]
     target: Literal["chip", "system"] = "chip"
+    calibration: str
 
 
 FORMATS: tuple[Format, ...] = (
@@ -44,6 +46,7 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"system", "dtype", "m", "n", "k", "weights_l2_hot"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
+        calibration="frameworks_warm",
     ),
     Format(
         name="collectives of NCCL",
@@ -51,6 +54,7 @@ FORMATS: tuple[Format, ...] = (
         measured=("latency_ms", "latency_ms_min"),
         read=read_nccl,
         target="system",
+        calibration="nccl",
     ),
     Format(
         name="all-reduces of inference frameworks",
@@ -58,60 +62,86 @@ FORMATS: tuple[Format, ...] = (
         measured=("latency_ms",),
         read=read_custom_all_reduces,
         target="system",
+        calibration="custom_allreduce",
     ),
     Format(
         name="GEMMs",
         columns=frozenset({"dtype", "m", "n", "k", "median_us", "min_us", "note"}),
         measured=("median_us", "min_us"),
         read=read_own_gemms,
+        calibration="own_cold",
     ),
     Format(
         name="memory-bound kernels",
         columns=frozenset({"op", "dtype", "rows", "cols", "bytes_moved", "median_us"}),
         measured=("median_us", "min_us"),
         read=read_own_memory,
+        calibration="own_cold",
     ),
     Format(
         name="attention of inference frameworks",
         columns=frozenset({"system", "isl", "past_kv", "num_heads", "num_key_value_heads", "kv_cache_dtype"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_attention,
+        calibration="frameworks_warm",
     ),
     Format(
         name="layers and networks",
         columns=frozenset({"model", "phase", "batch", "q_len", "kv_len", "median_us"}),
         measured=("median_us", "min_us"),
         read=read_own_layers,
+        calibration="own_cold",
     ),
     Format(
         name="energy of kernels",
         columns=frozenset({"op", "dtype", "m_or_rows", "n_or_cols", "k", "joules_per_call", "mean_us"}),
         measured=("joules_per_call", "mean_us"),
         read=read_own_energy,
+        calibration="own_cold",
     ),
     Format(
         name="convolutions",
         columns=frozenset({"dtype", "cin", "cout", "kernel", "stride", "hw_in", "groups", "median_us"}),
         measured=("median_us", "min_us"),
         read=read_own_convolutions,
+        calibration="own_cold",
     ),
     Format(
         name="attention",
         columns=frozenset({"phase", "dtype", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len", "backend"}),
         measured=("median_us", "min_us"),
         read=read_own_attention,
+        calibration="own_cold",
     ),
     Format(
         name="quantisation in inference frameworks",
         columns=frozenset({"system", "m", "k", "quant_dtype", "latency_ms"}),
         measured=("latency_ms",),
         read=read_framework_quantise,
+        calibration="frameworks_warm",
     ),
 )
 """Every kind of table, those with more columns first."""
 
 
-def read_measurements(path: str | Path, column: str | None = None) -> tuple[Table, list[Measurements[Any]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTable:
+    """A table of measurements as it was read.
+
+    Attributes:
+        table: The table.
+        format: Its kind.
+        column: The measured column that was used.
+        measurements: What was measured.
+    """
+
+    table: Table
+    format: Format
+    column: str
+    measurements: tuple[Measurements[Any], ...]
+
+
+def read_measurements(path: str | Path, column: str | None = None) -> MeasuredTable:
     """Read a table of measurements of any known format.
 
     Args:
@@ -136,7 +166,7 @@ def read_measurements(path: str | Path, column: str | None = None) -> tuple[Tabl
     measurements = [one for one in found.read(table, wanted) if len(one.kernels)]
     if not measurements:
         raise ModelError(f"{path}: column '{wanted}' has no values")
-    return table, measurements
+    return MeasuredTable(table=table, format=found, column=wanted, measurements=tuple(measurements))
 
 
 def _listed(names: Sequence[str]) -> str:
