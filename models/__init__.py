@@ -16,7 +16,7 @@ from .components import (
     resolve,
 )
 from .conventions import CONVENTIONS, Convention
-from .counting import returned_sums
+from .counting import returned_sums, sum_bytes_of
 from .counts import Counts, Transfer
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
 from .detailed_timing import Timing, timing_of, with_pass_times
@@ -132,6 +132,7 @@ __all__ = [
     "returned_sums",
     "sliding_axes",
     "stack_prices",
+    "sum_bytes_of",
     "sum_of",
     "time_kernel",
     "time_kernels",

@@ -19,7 +19,8 @@ from ..ir.text import nodes_of
 from ..ir.tile import Linear
 from ..rows.programs import stages_of
 from .activations import aligned, axes_of
-from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .channels import Grouping, channel_tiles, packed_weights
+from .convolution import Convolution, Fetch, convolution_ops
 from .limits import require_sums
 from .movement import Box, copy_ops, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
@@ -121,7 +122,8 @@ class KernelMaker:
 
     def _conv(self, op: Operation) -> list[Operation]:
         conv = cast(qnn.Conv2dOp, op)
-        return self._convolution(op, conv.input, self._constant(conv.weights), qnn.window_of(conv))
+        groups = int(conv.groups.value.data)
+        return self._convolution(op, conv.input, self._constant(conv.weights), qnn.window_of(conv), groups)
 
     def _matmul(self, op: Operation) -> list[Operation]:
         matmul = cast(qnn.MatMulOp, op)
@@ -156,27 +158,33 @@ class KernelMaker:
             found += product_ops(self.target, product, output)
         return found
 
-    def _convolution(self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window) -> list[Operation]:
+    def _convolution(
+        self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window, groups: int = 1
+    ) -> list[Operation]:
         name = _name(op)
         require_sums(self.target.array, _most_sum(weights))
         source = self.values.activation(operand)
         format_ = source.format
-        taps = taps_of(
-            self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
-        )
+        _, height, width, channels = axes_of(shape_of(op.results[0]))
         bits = 4 if self.target.has_int4 and weights.min() >= -8 and weights.max() <= 7 else 8
-        packed = packed_weights(self.target, weights, taps, format_.pixel_bytes, bits)
+        tiles = channel_tiles(
+            self.target,
+            Grouping(
+                inputs=weights.shape[2], outputs=channels, groups=groups, height=weights.shape[0], width=weights.shape[1],
+                dilation=window.dilations[1], pixel_bytes=format_.pixel_bytes, weight_bits=bits,
+            ),
+        )  # fmt: skip
+        packed = packed_weights(self.target, weights, tiles, format_.pixel_bytes, bits)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
         output = self._output(op)
         fetch = self._fetch(operand)
         found: list[Operation] = []
-        _, height, width, channels = axes_of(shape_of(op.results[0]))
         for image in range(format_.images):
             targets = tuple(target.image(image) for target in output.targets)
             conv = Convolution(
                 input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
-                height=weights.shape[0], width=weights.shape[1], window=window, outputs=channels, output_height=height,
+                height=weights.shape[0], width=weights.shape[1], window=window, tiles=tiles, output_height=height,
                 output_width=width, weights=weight_buffer, parameters=parameters, weight_bits=bits,
             )  # fmt: skip
             first = image * format_.height
