@@ -24,7 +24,7 @@ import numpy as np
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
-from .energy import burst_clock_hz
+from .energy import burst_clock_hz, with_energy
 from .memory_bound import LANES, Flags, cache_hit_share, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
@@ -204,7 +204,7 @@ class Attentions:
             "steps": longest_s,
             "what does not overlap": work - longest_s,
         }
-        return KernelTimes(
+        times = KernelTimes(
             serial_s=serial,
             overlapped_s={"steps": {"tensor cores and softmax": compute, "main memory": stream}},
             regime=np.where(serial["launch"] + around > work, 2, np.where(compute > stream, 0, 1)),
@@ -212,6 +212,7 @@ class Attentions:
             main_memory_bytes=(read + written) * misses,
             choices=_choices(blocks, splits),
         )
+        return with_energy(times, chip, self.datatype)
 
     def _check(self) -> None:
         for name in (self.datatype, self.kv_datatype or self.datatype):
