@@ -24,7 +24,7 @@ import numpy as np
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
-from .energy import burst_clock_hz
+from .energy import burst_clock_hz, with_energy
 from .memory_bound import LANES, Flags, cache_hit_share, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
@@ -40,6 +40,7 @@ class Backend:
         query_rows: Query rows of a block in prefill.
         key_columns: Keys of a step, for a head_dim of at most 64 and above.
         softmax_instructions: Instructions per score beside the exponential: scale, mask, maximum, sum, conversion.
+        decode_elements: Elements of the keys of a step in decode.
         decode_rows: Rows that a product has at least in decode; those beyond the query heads of a group are padding.
         resident: Blocks that one SM holds.
         later_block_share: Part of a block's time around its steps that shows when others run before it on the same SM: two
@@ -53,6 +54,7 @@ class Backend:
     query_rows: int
     key_columns: tuple[int, int]
     softmax_instructions: float
+    decode_elements: int
     decode_rows: int
     resident: int
     later_block_share: float
@@ -63,16 +65,17 @@ class Backend:
 
 BACKENDS: Final[dict[BackendName, Backend]] = {
     "flash": Backend(
-        is_asynchronous=False, query_rows=128, key_columns=(128, 64), softmax_instructions=16, decode_rows=64, resident=2,
-        later_block_share=0.4,
+        is_asynchronous=False, query_rows=128, key_columns=(128, 64), softmax_instructions=16,
+        decode_elements=8192, decode_rows=64, resident=2, later_block_share=0.4,
     ),
     "cudnn": Backend(
-        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=8, decode_rows=64, resident=1,
-        later_block_share=0.15,
+        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=8,
+        decode_elements=16384, decode_rows=64, resident=1, later_block_share=0.15,
     ),
     "framework": Backend(
-        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=6, decode_rows=8, resident=2,
-        later_block_share=0.15,         prefill_kernels=3, decode_kernels=2, appends=True,
+        is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=6,
+        decode_elements=16384, decode_rows=8, resident=2, later_block_share=0.15,
+        prefill_kernels=3, decode_kernels=2, appends=True,
     ),
 }  # fmt: skip
 """Kernels of PyTorch's `flash` (FlashAttention 2) and `cudnn` backends, and of inference frameworks (TensorRT-LLM).
@@ -168,6 +171,7 @@ class Attentions:
         tile_rows = np.where(is_decode, backend.decode_rows, short_rows)
         tiles = np.ceil(rows / tile_rows)
         columns = np.where(self.head_dim <= 64, backend.key_columns[0], backend.key_columns[1])
+        columns = np.where(is_decode, np.maximum(backend.decode_elements // self.head_dim, FEWEST_ROWS), columns)
         columns = np.minimum(columns, FEWEST_ROWS * np.ceil(self.kv_len / FEWEST_ROWS).astype(np.int64))
         visible = np.where(self.window > 0, np.minimum(self.window, self.kv_len), self.kv_len)
         per_unit, longest = self._steps(is_decode, tiles, tile_rows, columns, visible)
@@ -200,7 +204,7 @@ class Attentions:
             "steps": longest_s,
             "what does not overlap": work - longest_s,
         }
-        return KernelTimes(
+        times = KernelTimes(
             serial_s=serial,
             overlapped_s={"steps": {"tensor cores and softmax": compute, "main memory": stream}},
             regime=np.where(serial["launch"] + around > work, 2, np.where(compute > stream, 0, 1)),
@@ -208,6 +212,7 @@ class Attentions:
             main_memory_bytes=(read + written) * misses,
             choices=_choices(blocks, splits),
         )
+        return with_energy(times, chip, self.datatype)
 
     def _check(self) -> None:
         for name in (self.datatype, self.kv_datatype or self.datatype):

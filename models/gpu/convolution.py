@@ -3,7 +3,7 @@
 A dense convolution is the product of a matrix of patches [B x OY x OX, FY x FX x C] and the weights [K, FY x FX x C]; the
 patches are gathered while they are loaded, so main memory moves the input once and not once per tap. Its costs are those of
 `Gemms` with that many input bytes, and those of the gather: tables of offsets before the first load, and threads that compute
-addresses where a GEMM's tiles are fetched in bulk (`gather_efficiency`). A 1 x 1 convolution with stride 1 is a plain GEMM.
+addresses where a GEMM's tiles are fetched in bulk (`gather_efficiency`). With one tap at every pixel only the tables are left.
 
 Tensor-core kernels load 16 bytes of channels at once. An input with fewer channels than that (the first convolution of an
 image network) is computed on the vector units; other counts are padded to a multiple. Depthwise convolutions have nothing to
@@ -104,7 +104,7 @@ class Convolutions:
         trips = GATHER_TRIPS * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
         # One tap at every pixel needs no gathering: its patches are the rows of the input.
         gathers = (kind != 2) & ((self.kernel > 1) | (self.stride > 1))
-        gather = np.where(gathers, slower * work + trips, 0.0)
+        gather = np.where(gathers, slower * work, 0.0) + np.where(kind != 2, trips, 0.0)
         times = KernelTimes(
             serial_s={
                 "implicit GEMM": total[0],

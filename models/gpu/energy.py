@@ -184,7 +184,7 @@ def with_energy(times: KernelTimes, chip: Chip, datatype: str, limit: Limit = "b
         times,
         serial_s=serial,
         energy_j=time_s * (idle_w + dynamic_w),
-        notes=(*times.notes, *energy_notes(chip)),
+        notes=tuple(dict.fromkeys((*times.notes, *energy_notes(chip)))),
     )
 
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
+from .energy import with_energy
 from .times import Floats, Ints, KernelTimes
 
 MemoryOp = Literal[
@@ -184,11 +185,11 @@ class MemoryKernels:
         structure = structure_of(self.op)
         if self.datatype not in DATATYPE_BITS:
             raise ModelError(f"unknown datatype '{self.datatype}'{nearest_hint(self.datatype, DATATYPE_BITS)}")
-        special = _special(self.op, self.cols)
-        if special is None or not special[0].any():
-            return self._times_of(structure, chip)
-        # Some rows are made in another way: both are priced and each row takes its own.
-        return _chosen(special[0], self._times_of(special[1], chip), self._times_of(structure, chip))
+        special, times = _special(self.op, self.cols), self._times_of(structure, chip)
+        if special is not None and special[0].any():
+            # Some rows are made in another way: both are priced and each row takes its own.
+            times = _chosen(special[0], self._times_of(special[1], chip), times)
+        return with_energy(times, chip, "fp32")
 
     def _times_of(self, structure: Structure, chip: Chip) -> KernelTimes:
         elements = (1.0 * self.rows * self.cols).astype(np.float64)

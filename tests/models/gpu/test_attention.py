@@ -155,6 +155,14 @@ def test_parts_sum_to_the_time(backend: BackendName):
         assert times.part(idx).amount == pytest.approx(times.time_s[idx], rel=1e-12)
 
 
+def test_a_longer_cache_costs_more_energy_and_never_less_than_idle_power():
+    chip = chip_of()
+    times = attentions([16, 16], [1, 1], [1024, 8192]).times(chip)
+    assert times.energy_j is not None
+    assert times.energy_j[1] > 4 * times.energy_j[0]
+    assert (times.energy_j >= 123 * times.time_s).all()
+
+
 def test_frameworks_rotate_and_append_before_they_attend():
     framework = attentions([1], [512], [512], backend="framework").times(chip_of())
     assert framework.serial_s["rotary embedding and append"][0] > 0

@@ -36,7 +36,7 @@ def convolutions(*shapes: Shape) -> Convolutions:
     )
 
 
-def test_one_tap_at_every_pixel_is_a_gemm():
+def test_one_tap_at_every_pixel_is_a_gemm_after_four_trips_for_its_tables():
     chip = chip_of()
     gemm = Gemms(
         m=np.array([64 * 14 * 14]),
@@ -47,7 +47,7 @@ def test_one_tap_at_every_pixel_is_a_gemm():
         inputs_in_cache=np.array([False]),
     )
     times = convolutions((64, 256, 1024, 1, 1, 14, 1)).times(chip)
-    assert times.time_s == pytest.approx(gemm.times(chip).time_s)
+    assert times.time_s == pytest.approx(gemm.times(chip).time_s + 4 * 260 / 1.98e9)
 
 
 def test_ops_count_real_taps_and_channels():

@@ -106,6 +106,13 @@ def test_hits_fall_from_all_to_none_around_the_capacity():
     assert shares == pytest.approx([1.0, 1.0, 0.5, 0.0, 0.0])
 
 
+def test_energy_is_idle_power_and_bytes_and_a_little_arithmetic():
+    times = kernels("copy", [8192], [8192]).times(chip_of())
+    assert times.energy_j is not None
+    expected = 123 * times.time_s + 2**28 * (32.4e-12 + 60e-12) + 2**26 * 17e-12
+    assert times.energy_j == pytest.approx(expected, rel=1e-3)
+
+
 def test_labels_say_op_datatype_and_shape():
     assert kernels("softmax", [37], [5003]).label(0) == "softmax bf16 37x5003"
 
