@@ -155,7 +155,8 @@ def test_a_set_has_at_most_twelve_constants() -> None:
 
 
 def chips_of(num: int, **rest: Any) -> Collectives:
-    return Collectives(**{"op": "all_reduce", "sizes_bytes": np.array([1024]), "num_chips": num, **rest})
+    fields: dict[str, Any] = {"op": "all_reduce", "sizes_bytes": np.array([1024]), "num_chips": num, **rest}
+    return Collectives(**fields)
 
 
 @pytest.mark.parametrize(
