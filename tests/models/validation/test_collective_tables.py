@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tileloom.archdsl import ModelError, load_system
-from tileloom.models.systems import make_machine
-from tileloom.models.validation import FORMATS, fit_constants, is_held_back, read_measurements, validate
+from tileloom.models.systems import Collectives, make_machine
+from tileloom.models.validation import FORMATS, fit_constants, format_of, read_measurements, validate
 
 NCCL = "system,op,nccl_version,num_gpus,bytes,latency_ms,latency_ms_min,repeats\n"
 CUSTOM = "system,framework,version,impl,num_gpus,elements,bytes,latency_ms\n"
@@ -46,21 +47,25 @@ def test_collectives_are_validated_and_fitted_on_a_system(tmp_path: Path) -> Non
     machine = make_machine(load_system("dgx_a100"))
     sizes = [2**power for power in range(9, 25)]
     truth = machine.with_constants({"collective_start_s": 9e-6, "ring_hop_s": 1e-6})
-    blank = NCCL + "".join(f"x,all_gather,2.27,8,{size},1,1,1\n" for size in sizes)
-    _, (one,) = read_measurements(written(tmp_path, blank))
-    times = one.kernels.times(truth).time_s
-    rows = "".join(f"x,all_gather,2.27,8,{size},{time * 1e3!r},1,1\n" for size, time in zip(sizes, map(float, times), strict=True))  # fmt: skip
-    _, measured = read_measurements(written(tmp_path, NCCL + rows))
+    lines: list[str] = []
+    for num in (2, 8):
+        kernels = Collectives(op="all_gather", sizes_bytes=np.array(sizes), num_chips=num)
+        times = [float(time) * 1e3 for time in kernels.times(truth).time_s]
+        lines += [f"x,all_gather,2.27,{num},{size},{time!r},1,1\n" for size, time in zip(sizes, times, strict=True)]
+    _, measured = read_measurements(written(tmp_path, NCCL + "".join(lines)))
     assert validate(measured, truth).overall.mape < 1e-9
     assert validate(measured, machine).overall.mape > 5
     fit = fit_constants(measured, machine, ["collective_start_s", "ring_hop_s"])
     assert fit.constants["collective_start_s"] == pytest.approx(9e-6, rel=0.02)
-    assert fit.num_rows == sum(not is_held_back(one.kernels.label(idx)) for idx in range(len(sizes)))
+    assert fit.constants["ring_hop_s"] == pytest.approx(1e-6, rel=0.05)
+    assert fit.num_rows == sum(int((~one.held_back).sum()) for one in measured)
     with pytest.raises(ModelError, match="unknown constant 'ring_hop'; did you mean 'ring_hop_s'"):
         fit_constants(measured, machine, ["ring_hop"])
 
 
-def test_formats_say_what_they_are_priced_on() -> None:
+def test_formats_say_what_they_are_priced_on(tmp_path: Path) -> None:
+    table, _ = read_measurements(written(tmp_path, NCCL + "x,all_gather,2.27,8,1024,1,1,1\n"))
+    assert format_of(table).target == "system"
     assert {one.name: one.target for one in FORMATS}["collectives of NCCL"] == "system"
     assert {one.name: one.target for one in FORMATS}["GEMMs"] == "chip"
 
