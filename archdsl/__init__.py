@@ -83,6 +83,7 @@ from .reference import reference_markdown
 from .spatial import Control, SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
 from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, whole_cycles
+from .topology import Dragonfly, Switch, Torus
 from .units import Bandwidth, Dimension
 from .validation import validate_document, validate_tree
 from .workload import (
@@ -131,6 +132,7 @@ __all__ = [
     "DimClass",
     "Dimension",
     "Document",
+    "Dragonfly",
     "Fanout",
     "Fault",
     "GpuArch",
@@ -178,6 +180,7 @@ __all__ = [
     "SpatialArch",
     "Spec",
     "SweepError",
+    "Switch",
     "Symbol",
     "SymbolRole",
     "System",
@@ -188,6 +191,7 @@ __all__ = [
     "TensorAxis",
     "TensorRole",
     "ToolkitError",
+    "Torus",
     "Unmodelled",
     "VectorOp",
     "Workload",

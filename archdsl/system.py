@@ -16,7 +16,7 @@ from .fields import ArchName, Count, Flag, Name, SourceText, name_faults
 from .gpu import GpuArch
 from .spatial import SpatialArch
 from .spec import Fault, Spec, nearest_hint
-from .topology import AnyConnection, Edges, Switch
+from .topology import AnyConnection, Edges, MemberConnection, Switch
 from .units import BandwidthField, Clock, EnergyPerByte, Power, Time
 
 if TYPE_CHECKING:
@@ -247,6 +247,10 @@ class System(Spec):
             )
         return graph
 
+    def copies_of(self, entry: MemberConnection) -> tuple[tuple[str, ...], ...]:
+        """Ends of every copy of a generator, in order: one copy for all, or one per rack."""
+        return tuple(ends for ends, _ in self._copies(entry))
+
     def _wires(self, entry: AnyConnection) -> Iterator[tuple[str, str, str]]:
         if isinstance(entry, Edges):
             yield from ((left, right, entry.link) for left, right in entry.pairs)
@@ -254,9 +258,8 @@ class System(Spec):
         for ends, suffix in self._copies(entry):
             yield from entry.wires(ends, suffix)
 
-    def _copies(self, entry: AnyConnection) -> list[tuple[tuple[str, ...], str]]:
+    def _copies(self, entry: MemberConnection) -> list[tuple[tuple[str, ...], str]]:
         """Ends of every copy of a generator, with the copy's suffix."""
-        assert not isinstance(entry, Edges)
         ends = tuple(end for member in entry.members for end in self._expand(member))
         if not entry.per_rack:
             return [(ends, "")]

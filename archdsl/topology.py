@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from .fields import Count, Flag, Name, missing_source
+from .fields import Count, Flag, Name, NumOrZero, missing_source
 from .spec import Fault, Spec
 from .units import Time
 
@@ -106,11 +106,23 @@ class Torus(MemberConnection):
     kind: Literal["torus"] = Field(description="Marks a torus or mesh.")
     shape: tuple[Count, ...] = Field(min_length=1, description="Members in each direction.")
     wrap: Flag = Field(default=True, description="False leaves out the links that close the lines: a mesh.")
+    wired: tuple[NumOrZero, ...] | None = Field(
+        default=None,
+        description="Directions that have links, numbered from 0 in the order of `shape`; all when left out.",
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        for idx, direction in enumerate(self.wired or ()):
+            if direction >= len(self.shape):
+                message = f"direction {direction} is not in shape, which has directions 0 to {len(self.shape) - 1}"
+                yield Fault(("wired", idx), message)
 
     def edges(self, ends: tuple[str, ...], suffix: str) -> Iterator[Edge]:
         stride = len(ends)
-        for size in self.shape:
+        for direction, size in enumerate(self.shape):
             block, stride = stride, stride // size
+            if self.wired is not None and direction not in self.wired:
+                continue
             for start in range(0, len(ends), block):
                 for offset in range(stride):
                     line = tuple(ends[start + offset + step * stride] for step in range(size))

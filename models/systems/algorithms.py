@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from ...archdsl import ModelError, System
+from ...archdsl import ModelError, System, Torus
 from .wiring import StepCost, Transfer, Wiring, wiring_of
 
 CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point"]
@@ -203,6 +203,56 @@ def _in_network(wiring: Wiring, op: CollectiveOp, chips: tuple[str, ...]) -> Alg
     return Algorithm(name="in-network", phases=phases)
 
 
+def _torus(wiring: Wiring, op: CollectiveOp, chips: tuple[str, ...]) -> Algorithm | None:
+    """Rings along every direction of a torus at once.
+
+    The message is divided into as many parts as there are directions. Part number r is reduced along direction r, then what
+    is left of it along r + 1, and so on, so that in every phase each direction serves one part; gathering goes backwards.
+    """
+    shape = _torus_shape(wiring.system, chips)
+    if shape is None or op == "all_to_all":
+        return None
+    lines = [_lines(chips, shape, direction) for direction in range(len(shape))]
+    num = len(shape)
+    phases: list[Phase] = []
+    for phase_idx in range(num):
+        transfers: list[Transfer] = []
+        for part_idx in range(num):
+            direction = (part_idx + phase_idx) % num
+            earlier = math.prod(shape[(part_idx + before) % num] for before in range(phase_idx))
+            share = 1 / num / earlier / shape[direction]
+            for line in lines[direction]:
+                transfers += _ring_transfers(line, share)
+        # Directions of unequal size wait for the longest.
+        name = f"{'reduce-scatter' if op != 'all_gather' else 'all-gather'} {phase_idx}"
+        phases.append(_phase(wiring, name, max(shape) - 1, transfers))
+    gathering = [
+        Phase(name=f"all-gather {idx}", num_steps=one.num_steps, cost=one.cost) for idx, one in enumerate(phases)
+    ]
+    if op == "all_reduce":
+        phases += reversed(gathering)
+    return Algorithm(name="torus", phases=tuple(phases[::-1] if op == "all_gather" else phases))
+
+
+def _torus_shape(system: System, chips: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Sizes above 1 of the closed torus that connects exactly these chips in this order."""
+    for entry in system.topology:
+        if isinstance(entry, Torus) and entry.wrap and entry.wired is None and chips in system.copies_of(entry):
+            return tuple(size for size in entry.shape if size > 1)
+    return None
+
+
+def _lines(chips: tuple[str, ...], shape: tuple[int, ...], direction: int) -> list[tuple[str, ...]]:
+    """Chips along one direction, line by line; the last direction varies fastest."""
+    stride = math.prod(shape[direction + 1 :])
+    block = stride * shape[direction]
+    return [
+        chips[start + offset : start + block : stride]
+        for start in range(0, len(chips), block)
+        for offset in range(stride)
+    ]
+
+
 def _hierarchical(wiring: Wiring, op: CollectiveOp, chips: tuple[str, ...]) -> Algorithm | None:
     """Reduce-scatter within each node, all-reduce between chips of equal place in their nodes, all-gather within."""
     nodes = wiring.domains(chips)
@@ -235,5 +285,6 @@ _MAKERS: Final[tuple[Callable[[Wiring, CollectiveOp, tuple[str, ...]], Algorithm
     _halving,
     _double_tree,
     _in_network,
+    _torus,
     _hierarchical,
 )

@@ -2,7 +2,7 @@
 
 from .fitting import Fit, fit_constants
 from .measured import Measurements, is_held_back
-from .reading import FORMATS, Format, MeasuredTable, read_measurements
+from .reading import FORMATS, Format, MeasuredTable, format_of, read_measurements
 from .report import ErrorSummary, ValidatedRow, Validation, validate
 from .target import Target
 
@@ -17,6 +17,7 @@ __all__ = [
     "ValidatedRow",
     "Validation",
     "fit_constants",
+    "format_of",
     "is_held_back",
     "read_measurements",
     "validate",

@@ -153,10 +153,7 @@ def read_measurements(path: str | Path, column: str | None = None) -> MeasuredTa
         OSError: The file cannot be read.
     """
     table = read_table(path)
-    found = next((one for one in FORMATS if one.columns <= set(table.columns)), None)
-    if found is None:
-        known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
-        raise ModelError(f"{path}: unknown table with columns {', '.join(table.columns)}; known are {known}")
+    found = format_of(table)
     wanted = column if column is not None else next((one for one in found.measured if one in table.columns), None)
     if wanted is None or wanted not in found.measured or wanted not in table.columns:
         raise ModelError(
@@ -167,6 +164,19 @@ def read_measurements(path: str | Path, column: str | None = None) -> MeasuredTa
     if not measurements:
         raise ModelError(f"{path}: column '{wanted}' has no values")
     return MeasuredTable(table=table, format=found, column=wanted, measurements=tuple(measurements))
+
+
+def format_of(table: Table) -> Format:
+    """What a table holds, and whether it is priced on a chip or a system.
+
+    Raises:
+        ModelError: No known format has its columns.
+    """
+    found = next((one for one in FORMATS if one.columns <= set(table.columns)), None)
+    if found is None:
+        known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
+        raise ModelError(f"{table.file}: unknown table with columns {', '.join(table.columns)}; known are {known}")
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:

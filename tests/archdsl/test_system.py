@@ -55,6 +55,13 @@ def test_torus_neighbours_are_those_of_the_grid() -> None:
     assert set(graph["chip.0"]) == {"chip.1", "chip.3", "chip.4", "chip.8"}
 
 
+def test_torus_may_leave_directions_without_links() -> None:
+    graph = system(12, {"kind": "torus", "shape": [3, 4], "wired": [1]}).graph()
+    assert set(graph["chip.1"]) == {"chip.0", "chip.2"}
+    with pytest.raises(ValueError, match="direction 2 is not in shape, which has directions 0 to 1"):
+        system(12, {"kind": "torus", "shape": [3, 4], "wired": [0, 2]})
+
+
 def test_edges_carry_the_links_numbers_and_parallel_links_add() -> None:
     graph = system(2, {"kind": "ring", "parallel_links": 18}).graph()
     assert graph.edges["chip.0", "chip.1", "link"] == {

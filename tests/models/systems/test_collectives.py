@@ -155,7 +155,8 @@ def test_a_set_has_at_most_twelve_constants() -> None:
 
 
 def chips_of(num: int, **rest: Any) -> Collectives:
-    return Collectives(**{"op": "all_reduce", "sizes_bytes": np.array([1024]), "num_chips": num, **rest})
+    fields: dict[str, Any] = {"op": "all_reduce", "sizes_bytes": np.array([1024]), "num_chips": num, **rest}
+    return Collectives(**fields)
 
 
 @pytest.mark.parametrize(
@@ -200,3 +201,13 @@ def test_machine_with_other_constants_keeps_the_rest() -> None:
     changed: Machine = machine.with_constants({"ring_hop_s": 1e-6})
     assert changed.constants["ring_hop_s"] == 1e-6
     assert {**changed.constants, "ring_hop_s": 0} == {**machine.constants, "ring_hop_s": 0}
+
+
+@pytest.mark.parametrize(("op", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
+def test_torus_uses_all_links_of_a_chip(op: CollectiveOp, passes: int) -> None:
+    system = load_system("tpu_v4_slice")
+    found = times_of(system, op, LARGE, "ideal")
+    assert found.choices == ("torus",)
+    # Six links of 50 GB/s carry what one pass has to move.
+    least = passes * (63 / 64) * int(LARGE[0]) / (6 * 50 * GIGA)
+    assert found.time_s[0] == pytest.approx(least, rel=1e-3)
