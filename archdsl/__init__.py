@@ -47,6 +47,20 @@ from .isa.manifest import (
 )
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
+from .language_config import language_model_of, read_language_config
+from .language_loading import list_language_models, load_language_model
+from .language_model import Experts, GroupedAttention, LanguageModel, LatentAttention
+from .language_weights import (
+    WEIGHT_ROLES,
+    WeightRole,
+    WeightTensor,
+    kept_tokens,
+    kv_bytes,
+    kv_elements_per_token,
+    num_active_weights,
+    num_weights,
+    weight_tensors,
+)
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
@@ -115,6 +129,7 @@ __all__ = [
     "PARAMETER_BYTES",
     "TABLE_BYTES",
     "TOKEN_BITS",
+    "WEIGHT_ROLES",
     "Arch",
     "ArchError",
     "Axis",
@@ -131,9 +146,11 @@ __all__ = [
     "DimClass",
     "Dimension",
     "Document",
+    "Experts",
     "Fanout",
     "Fault",
     "GpuArch",
+    "GroupedAttention",
     "Infeasible",
     "InfeasibleError",
     "Instruction",
@@ -142,6 +159,8 @@ __all__ = [
     "InstructionSet",
     "Intrinsic",
     "Keep",
+    "LanguageModel",
+    "LatentAttention",
     "Link",
     "LoadRange",
     "Loop",
@@ -187,6 +206,8 @@ __all__ = [
     "ToolkitError",
     "Unmodelled",
     "VectorOp",
+    "WeightRole",
+    "WeightTensor",
     "Workload",
     "WorkloadError",
     "YamlList",
@@ -214,10 +235,16 @@ __all__ = [
     "find",
     "is_notation",
     "isa_markdown",
+    "kept_tokens",
+    "kv_bytes",
+    "kv_elements_per_token",
+    "language_model_of",
+    "list_language_models",
     "list_presets",
     "load_arch",
     "load_description",
     "load_image",
+    "load_language_model",
     "load_mapping",
     "load_mapping_file",
     "load_system",
@@ -225,11 +252,14 @@ __all__ = [
     "locate",
     "make_image",
     "nearest_hint",
+    "num_active_weights",
+    "num_weights",
     "parse_mapping",
     "parse_notation",
     "parse_yaml",
     "pe_array",
     "place_array",
+    "read_language_config",
     "read_yaml",
     "reference_markdown",
     "require_legal",
@@ -246,5 +276,6 @@ __all__ = [
     "validate_document",
     "validate_tree",
     "value_range",
+    "weight_tensors",
     "written_mapping",
 ]

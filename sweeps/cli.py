@@ -56,6 +56,7 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "compile": LazyCommand(module="compile", summary="Compile a network for a tensor PE array.", is_group=False),
     "run": LazyCommand(module="run", summary="Run a compiled network on a simulator or the RTL.", is_group=False),
     "explain": LazyCommand(module="explain", summary="Say where a compiled network's time goes.", is_group=False),
+    "serve": LazyCommand(module="serve", summary="Serve a language model: estimate and plan.", is_group=True),
     "sweep": LazyCommand(module="sweep", summary="Sweep architectures over workloads: run, show, plot.", is_group=True),
     "rtl": LazyCommand(module="rtl", summary="Lint, build, run, trace the RTL; its coverage.", is_group=True),
     "arch": LazyCommand(module="arch", summary="Check, show and compare architecture files.", is_group=True),

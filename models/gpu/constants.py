@@ -77,5 +77,16 @@ TENSOR: Final = (
     ),
 )
 
-CONSTANTS: Final[dict[str, Constant]] = {constant.name: constant for constant in (*MEMORY, *TENSOR)}
+SERVING: Final = (
+    Constant(
+        name="scheduler_s_per_sequence",
+        value=0.0,
+        low=0.0,
+        high=200e-6,
+        meaning="Time that the host of a serving engine adds to a step per sequence in it [s].",
+        source="no published figure; the chips alone are priced without it",
+    ),
+)
+
+CONSTANTS: Final[dict[str, Constant]] = {constant.name: constant for constant in (*MEMORY, *TENSOR, *SERVING)}
 """Every constant, by name."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...archdsl import ModelError
 from .gemm_tables import read_framework_gemms, read_own_gemms
 from .measured import Measurements
+from .serving_tables import METRICS, read_serving
 from .tables import Table, read_table
 
 
@@ -21,12 +22,14 @@ class Format:
         columns: Columns that it has and no other kind has all of.
         measured: Columns that may be compared with the model, the default first.
         read: Turns a table and the chosen column into measurements.
+        is_long: Whether what may be compared stands in rows, told apart by a column, instead of in columns of its own.
     """
 
     name: str
     columns: frozenset[str]
     measured: tuple[str, ...]
     read: Callable[[Table, str], list[Measurements]]
+    is_long: bool = False
 
 
 FORMATS: tuple[Format, ...] = (
@@ -35,6 +38,13 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"system", "dtype", "m", "n", "k", "weights_l2_hot"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
+    ),
+    Format(
+        name="serving at fixed concurrency",
+        columns=frozenset({"model", "system", "isl", "osl", "batch", "metric", "value", "unit"}),
+        measured=tuple(METRICS),
+        read=read_serving,
+        is_long=True,
     ),
     Format(
         name="GEMMs",
@@ -62,8 +72,9 @@ def read_measurements(path: str | Path, column: str | None = None) -> tuple[Tabl
     if found is None:
         known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
         raise ModelError(f"{path}: unknown table with columns {', '.join(table.columns)}; known are {known}")
-    wanted = column if column is not None else next((one for one in found.measured if one in table.columns), None)
-    if wanted is None or wanted not in found.measured or wanted not in table.columns:
+    present = found.measured if found.is_long else table.columns
+    wanted = column if column is not None else next((one for one in found.measured if one in present), None)
+    if wanted is None or wanted not in found.measured or wanted not in present:
         raise ModelError(
             f"{path}: {found.name}: no measured column '{wanted}'; it may be {_listed(found.measured)}, "
             f"and the file has {_listed(table.columns)}"
