@@ -94,6 +94,16 @@ def service_document(service: serving.Service) -> Json:
         "max_step_tokens": engine.max_step_tokens,
         "draft_tokens": engine.speculation.draft_tokens,
         "acceptance": engine.speculation.acceptance,
+        "feed_forward": None if service.feed_forward is None else _pool(service.feed_forward),
+    }
+
+
+def _pool(pool: serving.FeedForwardPool) -> Json:
+    return {
+        "chip": pool.name,
+        "num_chips": pool.num_chips,
+        "chips_per_layer": pool.chips_per_layer,
+        "micro_batches": pool.micro_batches,
     }
 
 
@@ -133,6 +143,30 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
         "parts": [
             part_document(part) for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.memory)
         ],
+    }
+
+
+def pools_document(service: serving.Service, found: serving.DisaggregatedEstimate) -> Json:
+    """Prompts and decoding on instances of their own."""
+    pools = found.pools
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "service": service_document(service),
+        "prefill": {
+            "instances": pools.num_prefill,
+            "layout": layout_document(pools.prefill),
+            "busy": found.prefill_busy,
+        },
+        "decode": {"instances": pools.num_decode, "layout": layout_document(pools.decode), "users": found.users},
+        "num_chips": pools.num_chips,
+        "requests_per_s": found.requests_per_s,
+        "ttft_s": found.ttft.amount,
+        "transfer_s": found.transfer.amount,
+        "tpot_s": found.tpot.amount,
+        "tokens_per_s_per_user": found.tokens_per_s_per_user,
+        "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
+        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
+        "notes": list(found.notes),
     }
 
 

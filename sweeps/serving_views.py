@@ -50,6 +50,26 @@ def estimate_table(estimate: serving.ServeEstimate) -> Table:
     return table
 
 
+def pools_table(found: serving.DisaggregatedEstimate) -> Table:
+    """The metrics of prompts and decoding on instances of their own."""
+    pools = found.pools
+    prefill = f"{pools.num_prefill} x {pools.prefill}, busy {found.prefill_busy:.0%}"
+    decode = f"{pools.num_decode} x {pools.decode}, {found.users:,.1f} users each, memory {found.decode_busy:.0%} full"
+    rows = (
+        ("prompts", "", prefill),
+        ("decoding", "", decode),
+        ("TTFT, random arrivals", quantity_text(found.ttft.amount, "s"), _parts(found.ttft)),
+        ("cache transfer", quantity_text(found.transfer.amount, "s"), "before the second token"),
+        ("TPOT", quantity_text(found.tpot.amount, "s"), _parts(found.tpot)),
+        ("tokens/s per user", f"{found.tokens_per_s_per_user:,.1f}", ""),
+        ("tokens/s per chip", f"{found.tokens_per_s_per_chip:,.1f}", f"{pools.num_chips} chips"),
+    )
+    table = _table(("metric", True), ("value", False), ("of which", True))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def part_lines(part: Part, depth: int = 0) -> Iterator[str]:
     """A tree, one line a part."""
     yield f"{'  ' * depth}{part.name}: {_amount(part)}"

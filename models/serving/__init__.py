@@ -1,7 +1,9 @@
 """Serving of language models: steps of an engine, its steady state, and plans of how many chips to use and how."""
 
+from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
 from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
 from .fabric import Fabric, fabric_of, fabric_of_chips, load_fabric
+from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
 from .memory import MemoryColumns, memory_of, weights_per_chip
 from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
 from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
@@ -29,8 +31,10 @@ __all__ = [
     "PUBLISHED",
     "QUANTISATIONS",
     "SCHEDULER_CONSTANT",
+    "DisaggregatedEstimate",
     "Engine",
     "Fabric",
+    "FeedForwardPool",
     "GpuStepTimer",
     "Layout",
     "Layouts",
@@ -40,10 +44,12 @@ __all__ = [
     "Plan",
     "PlanPoints",
     "Policy",
+    "Pools",
     "ServeEstimate",
     "Service",
     "ServiceColumns",
     "Speculation",
+    "SplitStepTimer",
     "SteadyState",
     "StepTimer",
     "StepTimes",
@@ -60,6 +66,7 @@ __all__ = [
     "make_steps",
     "memory_of",
     "numerics_of",
+    "pool_of",
     "possible_layouts",
     "price_points",
     "require_layout",
@@ -67,6 +74,7 @@ __all__ = [
     "sequences_in_cache",
     "serve",
     "serve_columns",
+    "serve_disaggregated",
     "steady_state",
     "weight_bytes",
     "weights_per_chip",

@@ -117,29 +117,33 @@ def fabric_of(system: System) -> Fabric:
         raise ModelError(f"{system.name}: its chips have no links")
     fast = max(by_link, key=lambda link: by_link[link])
     domain = _domain(graph, chips[0], fast)
+    num_domain = sum(1 for node in domain if graph.nodes[node]["kind"] == "chip")
+    outer: dict[str, float] = {}
+    for left, right, link, data in graph.edges(domain, keys=True, data=True):
+        if link != fast and not (left in domain and right in domain):
+            outer[link] = outer.get(link, 0.0) + data["bandwidth_bytes_per_s"] / num_domain
+    if num_domain < len(chips) and not outer:
+        raise ModelError(f"{system.name}: {chips[0]} reaches {num_domain} of {len(chips)} chips over its links")
     links = {link.name: link for link in system.links}
-    outer = sorted((link for link in by_link if link != fast), key=lambda link: -by_link[link])
-    if domain < len(chips) and not outer:
-        raise ModelError(f"{system.name}: {chips[0]} reaches {domain} of {len(chips)} chips over its links")
-    slow = outer[0] if outer else fast
+    slow = max(outer, key=lambda link: outer[link]) if outer else fast
     return Fabric(
         name=system.name,
         arch=gpus[0],
         num_chips=len(chips),
-        domain_chips=domain,
+        domain_chips=num_domain,
         link_bytes_per_s=by_link[fast],
         link_latency_s=links[fast].latency_s,
-        outer_bytes_per_s=by_link[slow],
+        outer_bytes_per_s=outer.get(slow, by_link[fast]),
         outer_latency_s=links[slow].latency_s,
     )
 
 
-def _domain(graph: nx.MultiGraph[str], chip: str, link: str) -> int:
-    """Chips that one reaches over one kind of link."""
+def _domain(graph: nx.MultiGraph[str], chip: str, link: str) -> set[str]:
+    """Chips and switches that one chip reaches over one kind of link."""
     import networkx as nx
 
     same: nx.Graph[str] = nx.Graph([(left, right) for left, right, name in graph.edges(keys=True) if name == link])
-    return sum(1 for node in nx.node_connected_component(same, chip) if graph.nodes[node]["kind"] == "chip")
+    return set(nx.node_connected_component(same, chip))
 
 
 def _gpu(name: str) -> GpuArch:

@@ -7,6 +7,7 @@ another; through a pipeline the step passes the stages in turn, so that each op 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,7 +33,33 @@ def step_ops(
         steps: What the steps work on.
         load_imbalance: Rows of the fullest chip over the mean, among the chips that share experts.
     """
-    return tuple(_Graph(model, numerics, steps, load_imbalance).ops())
+    graph = _Graph(model, numerics, steps, load_imbalance)
+    return (*graph.edge_ops(), *graph.attention_ops(), *graph.feed_forward_ops())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOps:
+    """Kernels of some steps, by where they may run.
+
+    Attributes:
+        edges: Embedding, output projection, sampling.
+        attention: Norms and attention of every layer.
+        feed_forward: Feed-forward networks and experts of every layer.
+    """
+
+    edges: tuple[StepOp, ...]
+    attention: tuple[StepOp, ...]
+    feed_forward: tuple[StepOp, ...]
+
+
+def split_ops(model: LanguageModel, numerics: Numerics, steps: Steps, load_imbalance: float) -> SplitOps:
+    """Every kernel of some steps, attention apart from feed-forward networks."""
+    graph = _Graph(model, numerics, steps, load_imbalance)
+    return SplitOps(
+        edges=tuple(graph.edge_ops()),
+        attention=tuple(graph.attention_ops()),
+        feed_forward=tuple(graph.feed_forward_ops()),
+    )
 
 
 class _Graph:
@@ -50,21 +77,10 @@ class _Graph:
         self.tokens: Floats = steps.tokens
         self.act = numerics.plain_bits / 8
 
-    def ops(self) -> Iterator[StepOp]:
-        model, hidden = self.model, self.model.hidden_size
-        layers = model.num_layers * self.stage_share
+    def edge_ops(self) -> Iterator[StepOp]:
+        """What runs once a step, before and after the layers, and between stages."""
+        hidden = self.model.hidden_size
         yield self._moved("embedding", self.tokens * hidden * 2 * self.act, np.ones_like(self.tp))
-        # Both norms of a layer add the residual as well: two vectors in, two out.
-        yield self._moved("residual and norm", 4 * self.tokens * hidden * self.act, 2 * layers)
-        if isinstance(model.attention, LatentAttention):
-            yield from self._latent(model.attention, layers)
-        else:
-            yield from self._grouped(model.attention, layers)
-        yield self._sum("after attention", layers)
-        if model.num_dense_layers:
-            yield from self._feed_forward(model.intermediate_size, model.num_dense_layers * self.stage_share)
-        if model.experts is not None:
-            yield from self._experts(model.experts, model.num_expert_layers * self.stage_share)
         yield from self._output()
         yield Exchange(
             name="to the next stage",
@@ -74,6 +90,26 @@ class _Graph:
             group=self.pp,
             copies=self.pp - 1,
         )
+
+    def attention_ops(self) -> Iterator[StepOp]:
+        """Norms and attention of every layer."""
+        model = self.model
+        layers = model.num_layers * self.stage_share
+        # Both norms of a layer add the residual as well: two vectors in, two out.
+        yield self._moved("residual and norm", 4 * self.tokens * model.hidden_size * self.act, 2 * layers)
+        if isinstance(model.attention, LatentAttention):
+            yield from self._latent(model.attention, layers)
+        else:
+            yield from self._grouped(model.attention, layers)
+        yield self._sum("after attention", layers)
+
+    def feed_forward_ops(self) -> Iterator[StepOp]:
+        """Dense networks and experts of every layer."""
+        model = self.model
+        if model.num_dense_layers:
+            yield from self._feed_forward(model.intermediate_size, model.num_dense_layers * self.stage_share)
+        if model.experts is not None:
+            yield from self._experts(model.experts, model.num_expert_layers * self.stage_share)
 
     def _grouped(self, attention: GroupedAttention, layers: Floats) -> Iterator[StepOp]:
         hidden, dim = self.model.hidden_size, attention.head_dim

@@ -11,6 +11,7 @@ from ...archdsl import (
     GroupedAttention,
     Infeasible,
     LanguageModel,
+    WeightRole,
     WeightTensor,
     kept_tokens,
     kv_elements_per_token,
@@ -65,6 +66,7 @@ def memory_of(
     sequence_tokens: int,
     step_tokens: int,
     sampled: Floats | float,
+    without: frozenset[WeightRole] = frozenset(),
 ) -> MemoryColumns:
     """What one chip holds.
 
@@ -76,10 +78,11 @@ def memory_of(
         sequence_tokens: Tokens of a sequence when it is longest.
         step_tokens: Most tokens of a step of one group.
         sampled: Tokens whose logits are computed in a step.
+        without: Roles whose weights are elsewhere.
     """
     capacity = fabric.arch.main_memory.capacity_bytes
     return MemoryColumns(
-        weights=weights_per_chip(model, numerics, layouts),
+        weights=weights_per_chip(model, numerics, layouts, without),
         kv_per_sequence=_kv_per_sequence(model, numerics, layouts, sequence_tokens),
         activations=_activations(model, numerics, layouts, step_tokens, sampled),
         reserved=RESERVED_SHARE * capacity,
@@ -87,7 +90,9 @@ def memory_of(
     )
 
 
-def weights_per_chip(model: LanguageModel, numerics: Numerics, layouts: Layouts) -> Floats:
+def weights_per_chip(
+    model: LanguageModel, numerics: Numerics, layouts: Layouts, without: frozenset[WeightRole] = frozenset()
+) -> Floats:
     """Bytes of weights on the fullest chip `[n]`.
 
     Matrices of attention and feed-forward networks are divided over `tp`, experts over the chips that share them; norms and
@@ -100,7 +105,7 @@ def weights_per_chip(model: LanguageModel, numerics: Numerics, layouts: Layouts)
     for tensor in weight_tensors(model):
         bits = numerics.bits_of(tensor.role, is_matrix=len(tensor.shape) > 1)
         whole = tensor.num_weights * bits / 8
-        if tensor.role in ("embedding", "head"):
+        if tensor.role in ("embedding", "head") or tensor.role in without:
             continue
         total += whole * stage_share / _divisor(model, tensor, layouts)
     vocabulary = weight_bytes(model, numerics, frozenset({"embedding"})) / tp

@@ -15,11 +15,13 @@ from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic, steady_state
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE
+from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
 from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
 from .numerics import Numerics
 from .parallel import Layout, Layouts, layouts_of, require_layout
 from .power import chip_power_w
 from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
+from .steps import StepTimer
 from .timing import GpuStepTimer
 
 SCHEDULER_CONSTANT = "scheduler_s_per_sequence"
@@ -37,6 +39,7 @@ class Service:
         engine: How requests are batched.
         traffic: What users ask for.
         load_imbalance: Rows of the fullest chip over the mean, among chips that share experts.
+        feed_forward: Other chips that do the feed-forward networks; None when the GPUs do everything.
     """
 
     model: LanguageModel
@@ -46,17 +49,19 @@ class Service:
     engine: Engine
     traffic: Traffic
     load_imbalance: float = DEFAULT_LOAD_IMBALANCE
+    feed_forward: FeedForwardPool | None = None
 
     @property
-    def timer(self) -> GpuStepTimer:
+    def timer(self) -> StepTimer:
         """Prices its steps."""
-        return GpuStepTimer(
+        gpus = GpuStepTimer(
             model=self.model,
             numerics=self.numerics,
             chip=self.chip,
             fabric=self.fabric,
             load_imbalance=self.load_imbalance,
         )
+        return gpus if self.feed_forward is None else SplitStepTimer(gpus=gpus, pool=self.feed_forward)
 
     def memory(self, layouts: Layouts) -> MemoryColumns:
         """What a chip of each layout holds."""
@@ -68,6 +73,7 @@ class Service:
             sequence_tokens=self.traffic.isl + self.traffic.osl,
             step_tokens=self.engine.max_step_tokens,
             sampled=256.0,
+            without=FEED_FORWARD_ROLES if self.feed_forward is not None else frozenset(),
         )
 
 
@@ -81,6 +87,7 @@ def make_service(
     mode: Mode = "datasheet",
     calibration: str | None = None,
     load_imbalance: float = DEFAULT_LOAD_IMBALANCE,
+    feed_forward: FeedForwardPool | None = None,
 ) -> Service:
     """A service with the constants of one mode, the scheduler's among them.
 
@@ -103,6 +110,7 @@ def make_service(
         engine=replace(engine, scheduler_s_per_sequence=chip.constants[SCHEDULER_CONSTANT]),
         traffic=traffic,
         load_imbalance=load_imbalance,
+        feed_forward=feed_forward,
     )
 
 
@@ -258,6 +266,8 @@ def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
     columns = serve_columns(service, layouts_of([layout]), np.array([float(concurrency)]))
     in_cache = sequences_in_cache(columns)
     short = memory_shortage(service.model, service.fabric, layout, columns.memory, float(in_cache[0]), 0)
+    if short is None and service.feed_forward is not None:
+        short = pool_shortage(service.model, service.numerics, service.feed_forward)
     if short is not None:
         raise InfeasibleError(short)
     return estimate_at(columns, 0)

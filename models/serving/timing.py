@@ -19,7 +19,7 @@ from ..gpu.times import Floats, Ints
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE, step_ops
 from .numerics import Numerics
-from .ops import PARTS, Attention, ElementWise, Exchange, GroupedProduct, Product
+from .ops import PARTS, Attention, ElementWise, Exchange, GroupedProduct, Product, StepOp
 from .steps import Steps, StepTimes
 
 TILE_ROWS = 64
@@ -51,8 +51,11 @@ class GpuStepTimer:
 
     def times(self, steps: Steps) -> StepTimes:
         """What each step costs."""
-        ops = step_ops(self.model, self.numerics, steps, self.load_imbalance)
-        total = _Total(len(steps))
+        return self.price(step_ops(self.model, self.numerics, steps, self.load_imbalance), len(steps))
+
+    def price(self, ops: Sequence[StepOp], num_steps: int) -> StepTimes:
+        """What some kernels of each step cost."""
+        total = _Total(num_steps)
         products = [op for op in ops if isinstance(op, Product)]
         for datatype, weight_bits in sorted({(op.datatype, op.weight_bits) for op in products}):
             same = [op for op in products if (op.datatype, op.weight_bits) == (datatype, weight_bits)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -159,14 +160,18 @@ def _measurements(group: tuple[str, str, str, int, int], rows: list[TableRow], m
     )
 
 
+@cache
 def _model(name: str) -> LanguageModel:
     return load_language_model(SERVING_MODELS[name])
 
 
 def _arch(system: str, chip: Chip) -> GpuArch:
     """The chip that the runs used; another than the one whose constants are tried is read from its preset."""
-    if system == chip.arch.name:
-        return chip.arch
+    return chip.arch if system == chip.arch.name else _preset(system)
+
+
+@cache
+def _preset(system: str) -> GpuArch:
     arch = load_arch(system)
     if not isinstance(arch, GpuArch):
         raise ModelError(f"{system} is of kind {arch.kind}; language models are served on GPUs")

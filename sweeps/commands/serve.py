@@ -82,12 +82,42 @@ ImbalanceOption = Annotated[
 ]
 ModeOption = Annotated[ModeName, typer.Option("--mode", help="Constants: published ones, or fitted to measurements.")]
 CalibrationOption = Annotated[str | None, typer.Option("--calibration", metavar="NAME", help="Which fitted constants.")]
+PrefillPoolOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prefill",
+        metavar="POOL",
+        help="Prompts on instances of their own, such as tp=2,pp=1,instances=3; --tp and others are those that decode.",
+    ),
+]
+InstancesOption = Annotated[int, typer.Option("--instances", min=1, help="Instances that decode, with --prefill.")]
+RateOption = Annotated[
+    float | None, typer.Option("--rate", help="Requests per second arriving at random, with --prefill.")
+]
+FfnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ffn", metavar="CHIPS", help="Feed-forward networks on other chips, such as 64xlpu.yaml or 8xh200_sxm."
+    ),
+]
+FfnTpOption = Annotated[int, typer.Option("--ffn-tp", min=1, help="Chips of --ffn over which each layer is divided.")]
+FfnLinkOption = Annotated[
+    str,
+    typer.Option(
+        "--ffn-link", metavar="LINK", help="Between the GPUs and the chips of --ffn: bandwidth per direction, latency."
+    ),
+]
+MicroBatchesOption = Annotated[
+    int, typer.Option("--micro-batches", min=1, help="Parts of a batch that go round between GPUs and --ffn.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with every part of every number.")]
 
 
 @app.command(
     short_help="Estimate one layout at fixed concurrency.",
-    help="Estimate one layout at fixed concurrency: times to the first and the next tokens, rates, power, memory.",
+    help="Estimate one layout at fixed concurrency: times to the first and the next tokens, rates, power, memory. "
+    "With --prefill prompts have instances of their own, and --rate takes the place of --concurrency; with --ffn "
+    "feed-forward networks run on chips of another kind.",
     epilog=examples(
         "tileloom serve estimate --model llama3.1_8b --system h100_sxm --isl 1024 --osl 256 --concurrency 16",
         "tileloom serve estimate --model gpt_oss_120b --system 4xh200_sxm --tp 4 --ep 4 --isl 4096 --osl 512 "
@@ -116,13 +146,18 @@ def estimate(
     load_imbalance: ImbalanceOption = 1.0,
     mode: ModeOption = ModeName.DATASHEET,
     calibration: CalibrationOption = None,
+    prefill: PrefillPoolOption = None,
+    instances: InstancesOption = 1,
+    rate: RateOption = None,
+    ffn: FfnOption = None,
+    ffn_tp: FfnTpOption = 1,
+    ffn_link: FfnLinkOption = "400 GB/s,2 us",
+    micro_batches: MicroBatchesOption = 2,
     as_json: JsonOption = False,
 ) -> None:
     """Load, estimate, and print."""
     from ...archdsl import InfeasibleError
     from ...models import serving
-    from ..serving_documents import estimate_document
-    from ..serving_views import estimate_table, part_lines, service_line
 
     terminal = Terminal.of(context)
     service = _service(
@@ -137,19 +172,55 @@ def estimate(
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
+        feed_forward=None if ffn is None else _feed_forward(ffn, ffn_tp, ffn_link, micro_batches),
     )
     layout = serving.Layout(tp=tp, pp=pp, dp=dp, ep=ep)
+    if (prefill is None) != (rate is None):
+        raise typer.BadParameter("--prefill and --rate belong together: give both or neither", param_hint="'--rate'")
     try:
-        found = serving.serve(service, layout, concurrency)
+        if prefill is not None and rate is not None:
+            _print_pools(terminal, service, _parse_pools(prefill, layout, instances), rate, as_json=as_json)
+        else:
+            _print_estimate(terminal, service, layout, concurrency, as_json=as_json)
     except InfeasibleError as error:
         _say_infeasible(terminal, error.infeasible, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE) from error
+
+
+def _print_estimate(
+    terminal: Terminal, service: serving.Service, layout: serving.Layout, concurrency: int, *, as_json: bool
+) -> None:
+    from ...models import serving
+    from ..serving_documents import estimate_document
+    from ..serving_views import estimate_table, part_lines, service_line
+
+    found = serving.serve(service, layout, concurrency)
     if as_json:
         terminal.json(estimate_document(service, found))
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
         terminal.table(estimate_table(found))
     for part in (found.tpot, found.ttft_queued, found.memory):
+        for line in part_lines(part):
+            terminal.detail(line)
+    for note in found.notes:
+        terminal.note(f"note: {note}")
+
+
+def _print_pools(
+    terminal: Terminal, service: serving.Service, pools: serving.Pools, rate: float, *, as_json: bool
+) -> None:
+    from ...models import serving
+    from ..serving_documents import pools_document
+    from ..serving_views import part_lines, pools_table, service_line
+
+    found = serving.serve_disaggregated(service, pools, rate)
+    if as_json:
+        terminal.json(pools_document(service, found))
+    else:
+        terminal.line(f"{service_line(service)}; {rate:g} requests/s")
+        terminal.table(pools_table(found))
+    for part in (found.tpot, found.ttft, found.transfer):
         for line in part_lines(part):
             terminal.detail(line)
     for note in found.notes:
@@ -245,6 +316,7 @@ def _service(
     load_imbalance: float,
     mode: ModeName,
     calibration: str | None,
+    feed_forward: serving.FeedForwardPool | None = None,
 ) -> serving.Service:
     from ...archdsl import load_language_model
     from ...models import serving
@@ -259,6 +331,48 @@ def _service(
         mode=mode.value,
         calibration=calibration,
         load_imbalance=load_imbalance,
+        feed_forward=feed_forward,
+    )
+
+
+def _parse_pools(text: str, decode: serving.Layout, num_decode: int) -> serving.Pools:
+    """Both pools; the text is that of the instances for prompts."""
+    from ...models import serving
+
+    sizes = {"tp": 1, "pp": 1, "dp": 1, "ep": 1, "instances": 1}
+    for item in text.split(","):
+        name, equals, value = item.strip().partition("=")
+        if not equals or name not in sizes or not value.isdigit() or int(value) < 1:
+            names = ", ".join(sizes)
+            raise typer.BadParameter(
+                f"'{item}' is not NAME=NUMBER with a name of {names}, e.g. tp=2,instances=3", param_hint="'--prefill'"
+            )
+        sizes[name] = int(value)
+    layout = serving.Layout(tp=sizes["tp"], pp=sizes["pp"], dp=sizes["dp"], ep=sizes["ep"])
+    return serving.Pools(prefill=layout, num_prefill=sizes["instances"], decode=decode, num_decode=num_decode)
+
+
+def _feed_forward(chips: str, chips_per_layer: int, link: str, micro_batches: int) -> serving.FeedForwardPool:
+    """Chips for feed-forward networks from `NxARCH` and `BANDWIDTH,LATENCY`."""
+    from ...archdsl import load_arch, units
+    from ...models import serving
+
+    count, mark, name = chips.partition("x")
+    if not mark or not count.isdigit() or int(count) < 1 or not name:
+        raise typer.BadParameter(f"'{chips}' is not a number of chips such as 8xh200_sxm", param_hint="'--ffn'")
+    bandwidth, _, latency = link.partition(",")
+    try:
+        bytes_per_s = float(units.PER_SECOND.parse(bandwidth))
+        latency_s = float(units.TIME.parse(latency))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; write it like '400 GB/s,2 us'", param_hint="'--ffn-link'") from error
+    return serving.pool_of(
+        load_arch(name),
+        int(count),
+        chips_per_layer=chips_per_layer,
+        link_bytes_per_s=bytes_per_s,
+        link_latency_s=latency_s,
+        micro_batches=micro_batches,
     )
 
 

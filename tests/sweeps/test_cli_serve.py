@@ -181,3 +181,44 @@ def test_system_file_serves_like_the_notation(capsys: pytest.CaptureFixture[str]
     notation = run_json(capsys, *ESTIMATE, *rest)
     assert box["tpot_s"] == notation["tpot_s"]
     assert box["service"]["system"] == "box"
+
+
+def test_prompts_on_their_own_instances(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ("serve", "estimate", "--model", "llama3.1_8b", "--system", "8xh100_sxm", "--tp", "2", "--instances", "2")
+    pools = ("--prefill", "tp=1,instances=3", "--rate", "20")
+    found = run_json(capsys, *argv, *pools)
+    assert found["num_chips"] == 3 * 1 + 2 * 2
+    assert found["tokens_per_s_per_chip"] == pytest.approx(20 * 256 / 7)
+    assert total(found["parts"][2]) == pytest.approx(found["tpot_s"])
+    status, out, _ = run(capsys, *argv, *pools)
+    assert status == 0
+    assert "3 x tp=1 pp=1 dp=1 ep=1, busy " in out
+
+
+def test_feed_forward_on_other_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    lpu = str(Path(__file__).parent.parent / "models" / "serving" / "lpu.yaml")
+    argv = ("serve", "estimate", "--model", "llama3.1_70b", "--system", "8xh100_sxm", "--tp", "4")
+    ffn = ("--quantisation", "fp8", "--ffn", f"256x{lpu}", "--ffn-tp", "256", "--ffn-link", "400 GB/s,1 us")
+    found = run_json(capsys, *argv, *ffn)
+    assert found["service"]["feed_forward"]["chip"] == "test_lpu"
+    decoding = found["parts"][2]["parts"][0]["parts"]
+    assert {"attention side", "feed-forward on test_lpu", "between the chips"} <= {part["name"] for part in decoding}
+    status, out, _ = run(capsys, *argv, *ffn[:3], f"8x{lpu}")
+    assert status == 4
+    assert "memory for weights of 8 test_lpu" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--prefill", "tp=2"), "--prefill and --rate belong together"),
+        (("--prefill", "tp=x", "--rate", "1"), "'tp=x' is not NAME=NUMBER"),
+        (("--ffn", "h200_sxm"), "'h200_sxm' is not a number of chips such as 8xh200_sxm"),
+        (("--ffn", "8xh200_sxm", "--ffn-link", "400,1 us"), "write it like '400 GB/s,2 us'"),
+        (("--ffn", "8xh200_sxm", "--ffn-tp", "3"), "8 chips are no multiple of the 3 chips of a layer"),
+    ],
+)
+def test_bad_pools_exit_with_2(argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, *ESTIMATE, *argv)
+    assert status == 2
+    assert message in " ".join(err.split())

@@ -11,6 +11,7 @@ from tileloom.archdsl import load_language_model
 from tileloom.models.gpu.chip import Chip, with_constants
 from tileloom.models.serving import (
     Engine,
+    FeedForwardPool,
     Service,
     Traffic,
     load_fabric,
@@ -27,7 +28,8 @@ class ServiceMaker(Protocol):
 
 @pytest.fixture
 def service() -> ServiceMaker:
-    """A service from names: `quantisation`, `kv`, `isl`, `osl`, `prefix_hit`, `load_imbalance`; the rest is the engine's."""
+    """A service from names: `quantisation`, `kv`, `isl`, `osl`, `prefix_hit`, `load_imbalance`,
+    `feed_forward`; the rest is the engine's."""
 
     def make(model: str = "llama3.1_8b", system: str = "8xh100_sxm", **options: Any) -> Service:
         described = load_language_model(model)
@@ -36,8 +38,17 @@ def service() -> ServiceMaker:
             isl=options.pop("isl", 1024), osl=options.pop("osl", 256), prefix_hit=options.pop("prefix_hit", 0.0)
         )
         load_imbalance = options.pop("load_imbalance", 1.0)
+        pool: FeedForwardPool | None = options.pop("feed_forward", None)
         fabric = load_fabric(system)
-        return make_service(described, numerics, fabric, Engine(**options), traffic, load_imbalance=load_imbalance)
+        return make_service(
+            described,
+            numerics,
+            fabric,
+            Engine(**options),
+            traffic,
+            load_imbalance=load_imbalance,
+            feed_forward=pool,
+        )
 
     return make
 
