@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,9 @@ def fabric_of(system: System) -> Fabric:
             outer[link] = outer.get(link, 0.0) + data["bandwidth_bytes_per_s"] / num_domain
     if num_domain < len(chips) and not outer:
         raise ModelError(f"{system.name}: {chips[0]} reaches {num_domain} of {len(chips)} chips over its links")
-    links = {link.name: link for link in system.links}
+    inside = next((node for node in chips[1:] if node in domain), None)
+    outside = next((node for node in chips if node not in domain), None)
+    inner_s = _path_latency_s(graph, chips[0], inside) if inside is not None else 0.0
     slow = max(outer, key=lambda link: outer[link]) if outer else fast
     return Fabric(
         name=system.name,
@@ -132,10 +135,21 @@ def fabric_of(system: System) -> Fabric:
         num_chips=len(chips),
         domain_chips=num_domain,
         link_bytes_per_s=by_link[fast],
-        link_latency_s=links[fast].latency_s,
+        link_latency_s=inner_s,
         outer_bytes_per_s=outer.get(slow, by_link[fast]),
-        outer_latency_s=links[slow].latency_s,
+        outer_latency_s=_path_latency_s(graph, chips[0], outside) if outside is not None else inner_s,
     )
+
+
+def _path_latency_s(graph: nx.MultiGraph[str], start: str, end: str) -> float:
+    """Time of the first byte over the links and switches between two chips, by the way with the fewest [s]."""
+    import networkx as nx
+
+    path = nx.shortest_path(graph, start, end)
+    total = sum(float(graph.nodes[node].get("latency_s", 0.0)) for node in path[1:-1])
+    for left, right in pairwise(path):
+        total += min(float(data["latency_s"]) for data in graph[left][right].values())
+    return total
 
 
 def _domain(graph: nx.MultiGraph[str], chip: str, link: str) -> set[str]:

@@ -172,7 +172,7 @@ def test_system_file_serves_like_the_notation(capsys: pytest.CaptureFixture[str]
     Path("box.yaml").write_text(
         "schema_version: 1\nkind: system\nname: box\n"
         "chips: [{name: gpu, count: 2, arch: h100_sxm}]\n"
-        "links: [{name: nvlink, bandwidth: 450 GB/s, latency: 1 us, source: data sheet}]\n"
+        "links: [{name: nvlink, bandwidth: 450 GB/s, latency: 0.5 us, source: data sheet}]\n"
         "topology: [{kind: switch, name: nvswitch, link: nvlink, members: [gpu]}]\n",
         encoding="utf-8",
     )
