@@ -80,6 +80,7 @@ class GpuStepTimer:
 
     def _products(self, products: Sequence[Product], datatype: str, weight_bits: int, total: _Total) -> None:
         """All products of one datatype, over all steps, as one batch; equal shapes are priced once."""
+        self.chip.tensor_ops_per_s(datatype)  # a chip without it is an error, whatever else might multiply it
         shapes = np.stack([_whole(np.concatenate([getattr(op, dim) for op in products])) for dim in "mnk"])
         shapes, inverse = np.unique(shapes, axis=1, return_inverse=True)
         m, n, k = shapes
@@ -90,7 +91,7 @@ class GpuStepTimer:
             n=n[runs],
             k=k[runs],
             datatype=datatype,
-            weight_bits=weight_bits,
+            weight_bits=weight_bits if weight_bits != DATATYPE_BITS[datatype] else None,
             output_bits=self.numerics.plain_bits,
             weights_in_cache=np.zeros(int(runs.sum()), dtype=np.bool_),
             # The kernel before has just written them.
