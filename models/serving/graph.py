@@ -14,7 +14,7 @@ import numpy as np
 from ...archdsl import Experts, GroupedAttention, LanguageModel, LatentAttention
 from ..gpu.times import Floats
 from .numerics import Numerics
-from .ops import Attention, ElementWise, Exchange, GroupedProduct, PartName, Product, StepOp
+from .ops import Attention, ElementWise, Exchange, GroupedProduct, HeadShape, PartName, Product, StepOp
 from .steps import Steps
 
 DEFAULT_LOAD_IMBALANCE = 1.0
@@ -119,11 +119,18 @@ class _Graph:
         width = self.tokens * (heads + kv_heads) * dim * 2 * self.act
         appended = self.tokens * 2 * kv_heads * dim * (self.act + self.numerics.kv_bits / 8)
         yield self._moved("positions, append to the cache", width + appended, layers)
-        kv_token_bytes = 2 * kv_heads * dim * self.numerics.kv_bits / 8
+        shape = HeadShape(
+            query_heads=heads,
+            kv_heads=kv_heads,
+            head_dim=dim,
+            value_dim=dim,
+            kv_token_bytes=2 * kv_heads * dim * self.numerics.kv_bits / 8,
+        )
         windowed = attention.num_windowed_layers * self.stage_share
         for window, copies in ((None, layers - windowed), (attention.window_tokens, windowed)):
             if np.any(copies > 0):
-                yield from self._attend(window, copies, heads * 4 * dim, heads * 2 * dim, kv_token_bytes)
+                yield self._prompt_attention(window, copies, shape)
+                yield self._decode_attention(window, copies, shape)
         yield self._product("attention output", self.tokens, hidden, heads * dim, layers)
 
     def _latent(self, attention: LatentAttention, layers: Floats) -> Iterator[StepOp]:
@@ -146,27 +153,25 @@ class _Graph:
         yield self._product("expansion of keys and values", expanded, outputs, attention.kv_rank, layers)
         decoded = steps.batch * steps.queries
         yield self._product("absorbed projections", decoded, outputs, attention.kv_rank, layers)
-        prompt_ops = 2 * heads * (query + attention.value_dim)
-        yield self._prompt_attention(None, layers, prompt_ops, heads * (query + attention.value_dim), 0.0)
-        decode_ops = 2 * heads * (latent + attention.kv_rank)
-        kv_token_bytes = np.full_like(self.tp, latent * self.numerics.kv_bits / 8)
-        yield self._decode_attention(None, layers, decode_ops, heads * (latent + attention.kv_rank), kv_token_bytes)
+        expanded_heads = HeadShape(
+            query_heads=heads,
+            kv_heads=heads,
+            head_dim=query,
+            value_dim=attention.value_dim,
+            kv_token_bytes=heads * (query + attention.value_dim) * self.act,
+        )
+        yield self._prompt_attention(None, layers, expanded_heads)
+        shared = HeadShape(
+            query_heads=heads,
+            kv_heads=np.ones_like(self.tp),
+            head_dim=latent,
+            value_dim=attention.kv_rank,
+            kv_token_bytes=np.full_like(self.tp, latent * self.numerics.kv_bits / 8),
+        )
+        yield self._decode_attention(None, layers, shared)
         yield self._product("attention output", self.tokens, hidden, heads * attention.value_dim, layers)
 
-    def _attend(
-        self, window: int | None, copies: Floats, pair_ops: Floats, token_elements: Floats, kv_token_bytes: Floats
-    ) -> Iterator[StepOp]:
-        yield self._prompt_attention(window, copies, pair_ops, token_elements, kv_token_bytes)
-        yield self._decode_attention(window, copies, pair_ops, token_elements, kv_token_bytes)
-
-    def _prompt_attention(
-        self,
-        window: int | None,
-        copies: Floats,
-        pair_ops: Floats,
-        token_elements: Floats,
-        kv_token_bytes: Floats | float,
-    ) -> Attention:
+    def _prompt_attention(self, window: int | None, copies: Floats, heads: HeadShape) -> Attention:
         """Causal attention of prompts: each token attends to what came before, at most a window."""
         steps = self.steps
         each = np.divide(
@@ -178,24 +183,32 @@ class _Graph:
         return Attention(
             name="attention of prompts",
             part="attention",
-            ops=pairs * pair_ops,
-            kv_bytes=cached * kv_token_bytes,
-            other_bytes=steps.prompt_tokens * token_elements * self.act,
+            sequences=np.where(each > 0, steps.num_prompts, 0.0),
+            query_tokens=each,
+            key_tokens=steps.past_tokens + each,
+            heads=heads,
+            window=window,
+            ops=pairs * heads.pair_ops,
+            kv_bytes=cached * heads.kv_token_bytes,
+            other_bytes=steps.prompt_tokens * heads.token_elements * self.act,
             copies=copies,
             datatype=self.numerics.plain_datatype,
         )
 
-    def _decode_attention(
-        self, window: int | None, copies: Floats, pair_ops: Floats, token_elements: Floats, kv_token_bytes: Floats
-    ) -> Attention:
+    def _decode_attention(self, window: int | None, copies: Floats, heads: HeadShape) -> Attention:
         steps = self.steps
         context = steps.context_tokens if window is None else np.minimum(steps.context_tokens, window)
         return Attention(
             name="attention of decoding",
             part="attention",
-            ops=steps.batch * steps.queries * context * pair_ops,
-            kv_bytes=steps.batch * context * kv_token_bytes,
-            other_bytes=steps.batch * steps.queries * token_elements * self.act,
+            sequences=steps.batch,
+            query_tokens=steps.queries,
+            key_tokens=steps.context_tokens,
+            heads=heads,
+            window=window,
+            ops=steps.batch * steps.queries * context * heads.pair_ops,
+            kv_bytes=steps.batch * context * heads.kv_token_bytes,
+            other_bytes=steps.batch * steps.queries * heads.token_elements * self.act,
             copies=copies,
             datatype=self.numerics.plain_datatype,
         )

@@ -83,12 +83,46 @@ class GroupedProduct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadShape:
+    """Heads of attention on one chip.
+
+    Attributes:
+        query_heads: Heads of queries `[n]`.
+        kv_heads: Heads of keys and values `[n]`; 1 where all share latent vectors.
+        head_dim: Elements of a head's query.
+        value_dim: Elements of a head's value.
+        kv_token_bytes: Bytes of the cache that one token takes in a layer `[n]`.
+    """
+
+    query_heads: Floats
+    kv_heads: Floats
+    head_dim: int
+    value_dim: int
+    kv_token_bytes: Floats
+
+    @property
+    def pair_ops(self) -> Floats:
+        """Arithmetic of one pair of query and key tokens over all heads `[n]`."""
+        return 2 * self.query_heads * (self.head_dim + self.value_dim)
+
+    @property
+    def token_elements(self) -> Floats:
+        """Elements of a token's queries and results `[n]`."""
+        return self.query_heads * (self.head_dim + self.value_dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """Scores, softmax and weighted values in one kernel.
 
     Attributes:
         name: Which one.
         part: Part of the step that it counts to.
+        sequences: Sequences that attend `[n]`.
+        query_tokens: Tokens of one that attend `[n]`.
+        key_tokens: Tokens of one that may be attended to, those that attend included `[n]`.
+        heads: Heads of one chip.
+        window: Newest tokens that each attends to; None for all.
         ops: Arithmetic of both products on one chip `[n]`.
         kv_bytes: Bytes of the cache read `[n]`.
         other_bytes: Bytes of queries and results `[n]`.
@@ -98,6 +132,11 @@ class Attention:
 
     name: str
     part: PartName
+    sequences: Floats
+    query_tokens: Floats
+    key_tokens: Floats
+    heads: HeadShape
+    window: int | None
     ops: Floats
     kv_bytes: Floats
     other_bytes: Floats
