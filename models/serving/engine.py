@@ -178,13 +178,14 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
 def _batch(engine: Engine, new: float, steps_per_request: float, users: Floats) -> tuple[Floats, Floats]:
     """Sequences in the batch and steps over which a prompt is spread `[n]`.
 
-    In each step `batch` sequences decode and `batch / (steps per request)` prompts arrive; both must fit the step.
+    Of `batch` requests, each `steps per request` steps long and at least one more for its prompt, a step holds the tokens of
+    those that decode and the share of a prompt that arrives meanwhile; both must fit.
     """
     queries, room = engine.speculation.queries, float(engine.max_step_tokens)
     if engine.policy == "prefill_first":
         batch = np.minimum(users, room / queries)
         return batch, np.full_like(users, np.ceil(new / room))
-    batch = np.minimum(users, room / (queries + new / steps_per_request))
+    batch = np.minimum(users, room * (steps_per_request + 1) / (queries * steps_per_request + new))
     left = np.maximum(1.0, room - batch * queries)
     return batch, np.ceil(new / left - 1e-9)
 

@@ -145,7 +145,7 @@ def _path_latency_s(graph: nx.MultiGraph[str], start: str, end: str) -> float:
     """Time of the first byte over the links and switches between two chips, by the way with the fewest [s]."""
     import networkx as nx
 
-    path = nx.shortest_path(graph, start, end)
+    path = nx.bidirectional_shortest_path(graph, start, end)
     total = sum(float(graph.nodes[node].get("latency_s", 0.0)) for node in path[1:-1])
     for left, right in pairwise(path):
         total += min(float(data["latency_s"]) for data in graph[left][right].values())

@@ -94,9 +94,11 @@ def make_service(
     Raises:
         ModelError: No such calibration, or a number of the traffic is out of range.
     """
-    for name, value in (("isl", traffic.isl), ("osl", traffic.osl), ("max step tokens", engine.max_step_tokens)):
+    for name, value in (("isl", traffic.isl), ("max step tokens", engine.max_step_tokens)):
         if value < 1:
             raise ModelError(f"{name} {value} is below 1")
+    if traffic.osl < 2:
+        raise ModelError(f"osl {traffic.osl} is below 2: a time per output token needs a token after the first")
     if not 0 <= traffic.prefix_hit < 1:
         raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
     if load_imbalance < 1:
@@ -205,7 +207,8 @@ class ServiceColumns:
 
 def serve_columns(service: Service, layouts: Layouts, concurrency: Floats) -> ServiceColumns:
     """A service at fixed concurrency in many layouts; memory is not checked."""
-    users = concurrency / (layouts.dp * layouts.pp)
+    # Where there are fewer users than groups and slots, those that are there have theirs for themselves.
+    users = np.maximum(1.0, concurrency / (layouts.dp * layouts.pp))
     state = steady_state(service.timer, layouts, service.engine, service.traffic, users)
     return ServiceColumns(
         service=service, layouts=layouts, concurrency=concurrency, state=state, memory=service.memory(layouts)

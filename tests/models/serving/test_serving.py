@@ -101,7 +101,7 @@ def test_prompts_first_costs_decoders_more_than_chunks(service: ServiceMaker) ->
 
 def test_small_steps_make_users_wait_for_room(service: ServiceMaker) -> None:
     found = serve(service(max_step_tokens=64), Layout(), 64)
-    assert found.batch == pytest.approx(64 / (1 + 1024 / 255))
+    assert found.batch == pytest.approx(64 * 256 / (255 + 1024))
     assert found.ttft_queued.parts[0].name == "room in the batch"
     assert found.ttft_queued.parts[0].amount > 0
     assert found.requests_per_s * found.latency_s == pytest.approx(64)
@@ -116,6 +116,12 @@ def test_scheduler_adds_its_time_per_sequence(service: ServiceMaker) -> None:
 def test_pipeline_divides_users_over_its_slots(service: ServiceMaker) -> None:
     found = serve(service("llama3.1_70b"), Layout(tp=2, pp=4), 64)
     assert found.batch == 16
+
+
+def test_a_user_alone_has_a_slot_for_itself(service: ServiceMaker) -> None:
+    found = serve(service("llama3.1_70b"), Layout(tp=2, pp=4), 1)
+    assert found.batch == 1
+    assert found.requests_per_s * found.latency_s == pytest.approx(1)
 
 
 def test_speculation_gains_the_expected_tokens() -> None:
@@ -210,6 +216,8 @@ def test_numbers_out_of_range_are_told(service: ServiceMaker) -> None:
     bad = replace(made.traffic, prefix_hit=1.0)
     with pytest.raises(ModelError, match="prefix hit 1 is not between 0 and 1"):
         make_service(made.model, made.numerics, made.fabric, made.engine, bad)
+    with pytest.raises(ModelError, match="osl 1 is below 2"):
+        service(osl=1)
     with pytest.raises(ModelError, match="load imbalance 0.5 is below 1"):
         service(load_imbalance=0.5)
 
