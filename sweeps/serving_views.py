@@ -31,7 +31,7 @@ def estimate_table(estimate: serving.ServeEstimate) -> Table:
     rows = (
         ("TTFT, idle", quantity_text(estimate.ttft.amount, "s"), "a prompt alone"),
         ("TTFT, fixed concurrency", quantity_text(estimate.ttft_queued.amount, "s"), _parts(estimate.ttft_queued)),
-        ("TTFT, random arrivals", quantity_text(estimate.ttft_open_s, "s"), "at the same rate of requests"),
+        ("TTFT, random arrivals", quantity_text(estimate.ttft_open.amount, "s"), _parts(estimate.ttft_open)),
         ("TPOT", quantity_text(estimate.tpot.amount, "s"), _parts(estimate.tpot)),
         ("latency of a request", quantity_text(estimate.latency_s, "s"), ""),
         ("tokens/s per user", f"{estimate.tokens_per_s_per_user:,.1f}", ""),

@@ -16,18 +16,20 @@ class Waiting:
 
     Attributes:
         slot_s: For room in the batch.
-        prompts_s: For the step that runs and for prompts that came before.
+        running_s: For the end of the step that runs.
+        prompts_s: For prompts that came before.
         busy: Share of time in which steps with prompts run.
     """
 
     slot_s: Floats
+    running_s: Floats
     prompts_s: Floats
     busy: Floats
 
     @property
     def total_s(self) -> Floats:
-        """Both waits [s]."""
-        return self.slot_s + self.prompts_s
+        """All waits [s]."""
+        return self.slot_s + self.running_s + self.prompts_s
 
 
 def closed_loop(state: SteadyState, osl: int) -> Waiting:
@@ -46,6 +48,7 @@ def closed_loop(state: SteadyState, osl: int) -> Waiting:
     per_request_s = served_s / np.maximum(state.batch, 1e-12)
     return Waiting(
         slot_s=np.maximum(0.0, state.users - state.batch) * per_request_s,
+        running_s=np.zeros_like(busy),  # who is answered at the end of a step asks again at its end
         prompts_s=np.minimum(behind, at_most),
         busy=busy,
     )
@@ -64,7 +67,9 @@ def open_loop(state: SteadyState, requests_per_s: Floats) -> Waiting:
     """
     busy = requests_per_s * state.prompt_s
     behind = np.where(busy < 1, busy * state.prompt_s / (2 * np.maximum(1e-9, 1 - busy)), np.inf)
-    return Waiting(slot_s=np.zeros_like(busy), prompts_s=state.decode_step_s / 2 + behind, busy=np.minimum(busy, 1.0))
+    return Waiting(
+        slot_s=np.zeros_like(busy), running_s=state.decode_step_s / 2, prompts_s=behind, busy=np.minimum(busy, 1.0)
+    )
 
 
 def burst_wait_s(state: SteadyState) -> Floats:

@@ -185,10 +185,14 @@ class ServiceColumns:
         return 1 / self.tpot_s
 
     @cached_property
+    def waiting_open(self) -> Waiting:
+        """Waits when the same requests arrive at random."""
+        return open_loop(self.state, self.requests_per_s / self.slots)
+
+    @cached_property
     def ttft_open_s(self) -> Floats:
         """Time to first token when the same requests arrive at random [s]."""
-        rate = self.requests_per_s / self.slots
-        return open_loop(self.state, rate).total_s + self.state.mixed_prompt_s
+        return self.waiting_open.total_s + self.state.mixed_prompt_s
 
     @cached_property
     def chip_power_w(self) -> Floats:
@@ -225,8 +229,8 @@ class ServeEstimate:
         batch: Sequences of one attention group and pipeline slot that are served at once.
         ttft: On an idle instance [s].
         ttft_queued: At fixed concurrency [s].
-        ttft_open_s: When the same requests arrive at random [s].
-        ttft_burst_s: When all users start at once [s].
+        ttft_open: When the same requests arrive at random [s].
+        ttft_burst: When all users start at once [s].
         tpot: Time per output token after the first [s].
         latency_s: Of a request [s].
         requests_per_s: Of the instance.
@@ -244,8 +248,8 @@ class ServeEstimate:
     batch: float
     ttft: Part
     ttft_queued: Part
-    ttft_open_s: float
-    ttft_burst_s: float
+    ttft_open: Part
+    ttft_burst: Part
     tpot: Part
     latency_s: float
     requests_per_s: float
@@ -305,7 +309,8 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
     state, waiting = columns.state, columns.waiting
     osl = columns.service.traffic.osl
     layout = columns.layouts.at(idx)
-    own = [_time("own steps", float(state.mixed_prompt_s[idx]))]
+    own = _time("own steps", float(state.mixed_prompt_s[idx]))
+    lone = _time("prompt", float(columns.ttft_s[idx]))
     budget = budget_part(columns.memory, float(sequences_in_cache(columns)[idx]), idx)
     power_w = float(columns.chip_power_w[idx])
     chips = [Part(name=f"chip {i}", amount=power_w, unit="W") for i in range(layout.num_chips)]
@@ -313,18 +318,10 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
         layout=layout,
         concurrency=round(float(columns.concurrency[idx])),
         batch=float(state.batch[idx]),
-        ttft=sum_of("TTFT, idle", "s", [_time("prompt", float(columns.ttft_s[idx]))]),
-        ttft_queued=sum_of(
-            "TTFT, fixed concurrency",
-            "s",
-            [
-                _time("room in the batch", float(waiting.slot_s[idx])),
-                _time("prompts of others", float(waiting.prompts_s[idx])),
-                *own,
-            ],
-        ),
-        ttft_open_s=float(columns.ttft_open_s[idx]),
-        ttft_burst_s=float((burst_wait_s(state) + state.lone_prompt_s)[idx]),
+        ttft=sum_of("TTFT, idle", "s", [lone]),
+        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), own]),
+        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), own]),
+        ttft_burst=sum_of("TTFT, burst", "s", [_time("prompts of others", float(burst_wait_s(state)[idx])), lone]),
         tpot=_tpot_part(state, osl, idx),
         latency_s=float(columns.latency_s[idx]),
         requests_per_s=float(columns.requests_per_s[idx]),
@@ -350,6 +347,14 @@ def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
             _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
         ],
     )
+
+
+def _waits(waiting: Waiting, idx: int) -> list[Part]:
+    return [
+        _time("room in the batch", float(waiting.slot_s[idx])),
+        _time("step that runs", float(waiting.running_s[idx])),
+        _time("prompts of others", float(waiting.prompts_s[idx])),
+    ]
 
 
 def _scaled(name: str, parts: Mapping[str, Floats], factor: float, idx: int) -> Part:

@@ -89,7 +89,7 @@ class ServingRuns:
             serial["prompts of others"] = per_token * state.prompts_per_step * state.prompt_s
         elif self.metric == "TTFT":
             waiting = columns.waiting
-            serial = {"room in the batch": waiting.slot_s, "prompts of others": waiting.prompts_s}
+            serial = {"room in the batch": waiting.slot_s, "prompts of others": waiting.running_s + waiting.prompts_s}
             serial["own steps"] = state.mixed_prompt_s
         else:
             serial = {"prompt": value}

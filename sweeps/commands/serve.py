@@ -200,7 +200,7 @@ def _print_estimate(
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
         terminal.table(estimate_table(found))
-    for part in (found.tpot, found.ttft_queued, found.memory):
+    for part in (found.tpot, found.ttft_queued, found.ttft_open, found.memory):
         for line in part_lines(part):
             terminal.detail(line)
     for note in found.notes:

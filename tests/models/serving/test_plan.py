@@ -27,7 +27,7 @@ def brute_force(service: Service, limits: Limits, layouts: list[Layout]) -> tupl
                 continue
             replicas = -int(-limits.requests_per_s / one.requests_per_s // 1)
             chips = replicas * layout.num_chips
-            times_hold = (limits.ttft_s is None or one.ttft_open_s <= limits.ttft_s) and (
+            times_hold = (limits.ttft_s is None or one.ttft_open.amount <= limits.ttft_s) and (
                 limits.tpot_s is None or one.tpot.amount <= limits.tpot_s
             )
             if times_hold and chips <= service.fabric.num_chips:
@@ -68,7 +68,7 @@ def test_plan_with_experts_is_that_of_brute_force(service: ServiceMaker) -> None
 def test_plan_holds_its_limits(service: ServiceMaker) -> None:
     plan = make_plan(service("llama3.1_70b", "64xh100_sxm"), Limits(requests_per_s=20, ttft_s=0.5, tpot_s=0.025))
     assert isinstance(plan, Plan)
-    assert plan.estimate.ttft_open_s <= 0.5
+    assert plan.estimate.ttft_open.amount <= 0.5
     assert plan.estimate.tpot.amount <= 0.025
     assert plan.replicas * plan.estimate.requests_per_s >= 20
     assert plan.num_chips == plan.replicas * plan.estimate.layout.num_chips <= 64

@@ -62,7 +62,15 @@ def test_rates_per_user_and_chip_follow_from_times(service: ServiceMaker) -> Non
 def test_every_result_is_a_tree_that_adds_up(service: ServiceMaker) -> None:
     made = with_scheduler(service("mixtral_8x22b", "8xh200_sxm"), 20e-6)
     found = serve(made, Layout(tp=8, ep=8), 48)
-    for part in (found.tpot, found.ttft, found.ttft_queued, found.memory, found.power):
+    for part in (
+        found.tpot,
+        found.ttft,
+        found.ttft_queued,
+        found.ttft_open,
+        found.ttft_burst,
+        found.memory,
+        found.power,
+    ):
         assert adds_up(part)
     assert {part.name for part in found.tpot.parts} == {"decoding", "prompts of others"}
 
@@ -71,7 +79,7 @@ def test_one_user_waits_for_nobody(service: ServiceMaker) -> None:
     found = serve(service(), Layout(), 1)
     assert found.tpot.parts[1].amount == 0
     assert found.ttft_queued.amount >= found.ttft.amount
-    assert found.ttft_burst_s == found.ttft.amount
+    assert found.ttft_burst.amount == found.ttft.amount
 
 
 def test_more_users_are_slower_for_each_and_faster_in_all(service: ServiceMaker) -> None:
