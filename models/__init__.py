@@ -1,5 +1,6 @@
 """Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
 
+from . import serving
 from .batches import count, estimate_batch
 from .compiled import compiled, elementwise
 from .components import (
@@ -130,6 +131,7 @@ __all__ = [
     "requantised",
     "resolve",
     "returned_sums",
+    "serving",
     "sliding_axes",
     "stack_prices",
     "sum_bytes_of",

@@ -58,6 +58,7 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "explain": LazyCommand(module="explain", summary="Say where a compiled network's time goes.", is_group=False),
     "validate": LazyCommand(module="validate", summary="Compare a model with measurements.", is_group=False),
     "calibrate": LazyCommand(module="calibrate", summary="Fit constants to measurements.", is_group=False),
+    "serve": LazyCommand(module="serve", summary="Serve a language model: estimate and plan.", is_group=True),
     "sweep": LazyCommand(module="sweep", summary="Sweep architectures over workloads: run, show, plot.", is_group=True),
     "rtl": LazyCommand(module="rtl", summary="Lint, build, run, trace the RTL; its coverage.", is_group=True),
     "arch": LazyCommand(module="arch", summary="Check, show and compare architecture files.", is_group=True),

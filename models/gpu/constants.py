@@ -171,7 +171,18 @@ ENERGY: Final = (
     ),
 )
 
+SERVING: Final = (
+    Constant(
+        name="scheduler_s_per_sequence",
+        value=0.0,
+        low=0.0,
+        high=200e-6,
+        meaning="Time that the host of a serving engine adds to a step per sequence in it [s].",
+        source="no published figure; the chips alone are priced without it",
+    ),
+)
+
 CONSTANTS: Final[dict[str, Constant]] = {
-    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY)
+    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY, *SERVING)
 }
 """Every constant, by name."""

@@ -16,6 +16,7 @@ from .gemm_tables import read_framework_gemms, read_own_gemms
 from .layer_tables import read_own_layers
 from .measured import Measurements
 from .memory_tables import read_framework_quantise, read_own_memory
+from .serving_tables import METRICS, read_serving
 from .tables import Table, read_table
 
 
@@ -30,6 +31,7 @@ class Format:
         read: Turns a table and the chosen column into measurements.
         target: What they are priced on.
         calibration: Set of constants that is fitted to such tables, by their conditions.
+        is_long: Whether what may be compared stands in rows, told apart by a column, instead of in columns of its own.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Format:
     read: Callable[[Table, str], list[Measurements[Any]]]
     target: Literal["chip", "system"] = "chip"
     calibration: str
+    is_long: bool = False
 
 
 FORMATS: tuple[Format, ...] = (
@@ -63,6 +66,14 @@ FORMATS: tuple[Format, ...] = (
         read=read_custom_all_reduces,
         target="system",
         calibration="custom_allreduce",
+    ),
+    Format(
+        name="serving at fixed concurrency",
+        columns=frozenset({"model", "system", "isl", "osl", "batch", "metric", "value", "unit"}),
+        measured=tuple(METRICS),
+        read=read_serving,
+        is_long=True,
+        calibration="frameworks_warm",
     ),
     Format(
         name="GEMMs",
@@ -154,8 +165,9 @@ def read_measurements(path: str | Path, column: str | None = None) -> MeasuredTa
     """
     table = read_table(path)
     found = format_of(table)
-    wanted = column if column is not None else next((one for one in found.measured if one in table.columns), None)
-    if wanted is None or wanted not in found.measured or wanted not in table.columns:
+    present = found.measured if found.is_long else table.columns
+    wanted = column if column is not None else next((one for one in found.measured if one in present), None)
+    if wanted is None or wanted not in found.measured or wanted not in present:
         raise ModelError(
             f"{path}: {found.name}: no measured column '{wanted}'; it may be {_listed(found.measured)}, "
             f"and the file has {_listed(table.columns)}"
