@@ -29,7 +29,7 @@ from .style import (
 )
 
 if TYPE_CHECKING:
-    from ..models import ValidatedRow
+    from ...models import ValidatedRow
     from ..validating import Compared
 
 SIDE_IN: Final = 4.6

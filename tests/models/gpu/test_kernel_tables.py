@@ -18,29 +18,29 @@ SLICE = Path(__file__).parents[2] / "data" / "h100_sxm"
     [("memory", 14), ("attention", 10)],
 )
 def test_datasheet_models_are_near_measurements(table: str, most_percent: float):
-    _, measurements = read_measurements(SLICE / f"{table}.csv")
+    measurements = read_measurements(SLICE / f"{table}.csv").measurements
     assert validate(measurements, chip_of()).overall.mape < most_percent
 
 
 def test_energy_of_a_copy_and_of_vector_products_is_near():
-    _, measurements = read_measurements(SLICE / "energy.csv")
+    measurements = read_measurements(SLICE / "energy.csv").measurements
     copy = [one for one in measurements if one.name == "energy copy bf16"]
     assert validate(copy, chip_of()).overall.mape < 25
 
 
 def test_the_idle_row_is_no_kernel():
-    _, measurements = read_measurements(SLICE / "energy.csv")
+    measurements = read_measurements(SLICE / "energy.csv").measurements
     assert sum(len(one.kernels) for one in measurements) == 6
 
 
 def test_sustained_times_are_read_from_their_column():
-    _, measurements = read_measurements(SLICE / "energy.csv", "mean_us")
+    measurements = read_measurements(SLICE / "energy.csv", "mean_us").measurements
     assert {one.quantity for one in measurements} == {"time_s"}
     assert measurements[0].values[0] == pytest.approx(28.34e-6)
 
 
 def test_layers_become_sequences_per_model():
-    _, measurements = read_measurements(SLICE / "block.csv")
+    measurements = read_measurements(SLICE / "block.csv").measurements
     assert [one.name for one in measurements] == [
         "layer llama3-8b-layer",
         "layer llama3-70b-layer",

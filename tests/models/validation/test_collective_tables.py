@@ -29,7 +29,7 @@ def test_newest_version_counts_per_op_and_number_of_chips(tmp_path: Path) -> Non
         "x,all_reduce,2.9.1,4,1024,0.012,0.012,1\n"
         "x,alltoall,2.9.1,2,1024,0.013,0.013,1\n"
     )
-    _, found = read_measurements(written(tmp_path, text))
+    found = read_measurements(written(tmp_path, text)).measurements
     assert [one.name for one in found] == ["all_reduce 2", "all_reduce 4", "all_to_all 2"]
     assert [list(one.lines) for one in found] == [[3, 4], [5], [6]]
     assert list(found[0].values) == [10e-6, 11e-6]
@@ -38,7 +38,7 @@ def test_newest_version_counts_per_op_and_number_of_chips(tmp_path: Path) -> Non
 
 def test_frameworks_are_told_apart_and_share_the_split(tmp_path: Path) -> None:
     text = CUSTOM + "x,vllm,1,vllm_graph,2,512,1024,0.005\nx,sglang,1,sglang_graph,2,512,1024,0.004\n"
-    _, found = read_measurements(written(tmp_path, text))
+    found = read_measurements(written(tmp_path, text)).measurements
     assert [one.name for one in found] == ["vllm_graph 2", "sglang_graph 2"]
     assert found[0].kernels.label(0) == found[1].kernels.label(0) == "custom all_reduce 2 chips 1024 bytes"
 
@@ -52,20 +52,21 @@ def test_collectives_are_validated_and_fitted_on_a_system(tmp_path: Path) -> Non
         kernels = Collectives(op="all_gather", sizes_bytes=np.array(sizes), num_chips=num)
         times = [float(time) * 1e3 for time in kernels.times(truth).time_s]
         lines += [f"x,all_gather,2.27,{num},{size},{time!r},1,1\n" for size, time in zip(sizes, times, strict=True)]
-    _, measured = read_measurements(written(tmp_path, NCCL + "".join(lines)))
+    measured = read_measurements(written(tmp_path, NCCL + "".join(lines))).measurements
     assert validate(measured, truth).overall.mape < 1e-9
     assert validate(measured, machine).overall.mape > 5
-    fit = fit_constants(measured, machine, ["collective_start_s", "ring_hop_s"])
+    fit = fit_constants([measured], machine, ["collective_start_s", "ring_hop_s"])
     assert fit.constants["collective_start_s"] == pytest.approx(9e-6, rel=0.02)
     assert fit.constants["ring_hop_s"] == pytest.approx(1e-6, rel=0.05)
     assert fit.num_rows == sum(int((~one.held_back).sum()) for one in measured)
     with pytest.raises(ModelError, match="unknown constant 'ring_hop'; did you mean 'ring_hop_s'"):
-        fit_constants(measured, machine, ["ring_hop"])
+        fit_constants([measured], machine, ["ring_hop"])
 
 
 def test_formats_say_what_they_are_priced_on(tmp_path: Path) -> None:
-    table, _ = read_measurements(written(tmp_path, NCCL + "x,all_gather,2.27,8,1024,1,1,1\n"))
-    assert format_of(table).target == "system"
+    found = read_measurements(written(tmp_path, NCCL + "x,all_gather,2.27,8,1024,1,1,1\n"))
+    assert format_of(found.table) == found.format
+    assert found.format.target == "system"
     assert {one.name: one.target for one in FORMATS}["collectives of NCCL"] == "system"
     assert {one.name: one.target for one in FORMATS}["GEMMs"] == "chip"
 

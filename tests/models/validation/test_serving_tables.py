@@ -30,21 +30,21 @@ def chip() -> Chip:
 
 
 def test_no_row_of_the_data_is_held_back() -> None:
-    _, measurements = read_measurements(DATA)
+    measurements = read_measurements(DATA).measurements
     assert not any(one.held_back.any() for one in measurements)
 
 
 def test_both_metrics_of_a_run_are_on_the_same_side_of_the_split() -> None:
     labels = [
-        {one.kernels.label(idx) for one in read_measurements(DATA, metric)[1] for idx in range(len(one.kernels))}
+        {one.kernels.label(idx) for one in read_measurements(DATA, metric).measurements for idx in range(len(one.kernels))}
         for metric in ("TPOT", "TTFT", "TTFT_idle")
     ]
     assert labels[0] == labels[1] == labels[2]
 
 
 def test_tpot_is_within_its_bound_with_one_fitted_constant(chip: Chip) -> None:
-    _, measurements = read_measurements(DATA)
-    fit = fit_constants(measurements, chip, [SCHEDULER])
+    measurements = read_measurements(DATA).measurements
+    fit = fit_constants([measurements], chip, [SCHEDULER])
     assert 5e-6 < fit.constants[SCHEDULER] < 100e-6
     found = validate(measurements, with_constants(chip, fit.constants), rows="fitted")
     assert found.overall.n > 40
@@ -52,7 +52,7 @@ def test_tpot_is_within_its_bound_with_one_fitted_constant(chip: Chip) -> None:
 
 
 def test_runs_on_another_chip_are_priced_on_that_chip_and_say_so(chip: Chip) -> None:
-    _, measurements = read_measurements(DATA)
+    measurements = read_measurements(DATA).measurements
     found = validate(measurements, chip)
     assert "runs on h200_sxm: its own description, with the constants of h100_sxm" in found.notes
     (h200,) = (
@@ -69,7 +69,7 @@ def test_times_are_the_sum_of_named_parts(chip: Chip) -> None:
         ("TTFT", {"room in the batch", "prompts of others", "own steps"}),
         ("TTFT_idle", {"prompt"}),
     ):
-        _, measurements = read_measurements(DATA, metric)
+        measurements = read_measurements(DATA, metric).measurements
         times = measurements[0].kernels.times(chip)
         assert set(times.serial_s) == parts
         assert times.part(0).amount == pytest.approx(times.time_s[0])
