@@ -105,7 +105,7 @@ def compare(
     described, notes = _described(table, arch)
     wanted = calibration or _default_calibration(table, described)
     chosen = mode or ("calibrated" if wanted is not None else "datasheet")
-    target = _target(described, chosen, wanted if chosen == "calibrated" else None)
+    target = _target(described, chosen, wanted if chosen == "calibrated" else calibration)
     counted = _counted(table, described, chosen, wanted, rows)
     validation = validate(table.measurements, target, "all" if counted == "auto" else counted)
     return Compared(

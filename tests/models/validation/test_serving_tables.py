@@ -36,7 +36,11 @@ def test_no_row_of_the_data_is_held_back() -> None:
 
 def test_both_metrics_of_a_run_are_on_the_same_side_of_the_split() -> None:
     labels = [
-        {one.kernels.label(idx) for one in read_measurements(DATA, metric).measurements for idx in range(len(one.kernels))}
+        {
+            one.kernels.label(idx)
+            for one in read_measurements(DATA, metric).measurements
+            for idx in range(len(one.kernels))
+        }
         for metric in ("TPOT", "TTFT", "TTFT_idle")
     ]
     assert labels[0] == labels[1] == labels[2]
