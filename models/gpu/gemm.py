@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...archdsl import DATATYPE_BITS, GpuArch
+from ...archdsl import DATATYPE_BITS, GpuArch, ModelError, nearest_hint
 from . import gemm_core as core
 from .cache import hit_share
 from .chip import Chip
@@ -212,6 +212,9 @@ def _machine(chip: Chip, datatype: str) -> tuple[float, float, float]:
         rows = arch.tensor_cores.datatypes[datatype].shape.m
         # Smaller instructions read registers, which a warp fills from shared memory for 64 x 64 results.
         return arch.macs_per_cycle(datatype), float(rows if rows >= 64 else 0), 1.0
+    known = {**arch.tensor_cores.datatypes, **arch.vector_units.ops_per_s}
+    if datatype not in known:
+        raise ModelError(f"{arch.name}: it multiplies no '{datatype}'{nearest_hint(datatype, known)}")
     return chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms, 0.0, 0.0
 
 
