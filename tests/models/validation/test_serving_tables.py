@@ -17,7 +17,7 @@ from tileloom.models.validation import fit_constants, read_measurements, validat
 
 DATA = Path(__file__).parents[2] / "data" / "llm_serving_fitted.csv"
 SCHEDULER = "scheduler_s_per_sequence"
-# With published constants for everything else; measured 7.5 %, the rest is room for other kernel models.
+# With published constants for everything else; measured 10.6 %, the rest is room for other kernel models.
 MAX_TPOT_MAPE = 15.0
 
 
@@ -36,7 +36,11 @@ def test_no_row_of_the_data_is_held_back() -> None:
 
 def test_both_metrics_of_a_run_are_on_the_same_side_of_the_split() -> None:
     labels = [
-        {one.kernels.label(idx) for one in read_measurements(DATA, metric).measurements for idx in range(len(one.kernels))}
+        {
+            one.kernels.label(idx)
+            for one in read_measurements(DATA, metric).measurements
+            for idx in range(len(one.kernels))
+        }
         for metric in ("TPOT", "TTFT", "TTFT_idle")
     ]
     assert labels[0] == labels[1] == labels[2]
