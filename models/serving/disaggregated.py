@@ -125,6 +125,7 @@ def serve_disaggregated(service: Service, pools: Pools, requests_per_s: float) -
         notes=(
             *service.model.notes,
             *service.fabric.notes,
+            *_step_notes(service, pools),
             "arrivals are divided evenly over the instances; decoding sequences by Little's law; transfers do not overlap",
         ),
     )
@@ -155,6 +156,12 @@ def _prompt_s(service: Service, layout: Layout) -> float:
     past = traffic.cached_tokens + (new - new / chunks) / 2
     step = make_steps(layouts_of([layout]), prompt_tokens=new / chunks, past_tokens=past)
     return float(chunks * (service.timer.times(step).time_s[0] + engine.scheduler_s_per_sequence))
+
+
+def _step_notes(service: Service, pools: Pools) -> tuple[str, ...]:
+    """What is to be said of the steps of both pools."""
+    layouts = layouts_of([pools.prefill, pools.decode])
+    return service.timer.times(make_steps(layouts, prompt_tokens=1.0, batch=1.0, context_tokens=1.0)).notes
 
 
 def _decoding(service: Service, pools: Pools, requests_per_s: float) -> tuple[float, Part]:

@@ -8,7 +8,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...archdsl import GpuArch, ModelError, System, load_arch, load_description, nearest_hint
+from ...archdsl import (
+    Bandwidth,
+    ChipGroup,
+    GpuArch,
+    Link,
+    ModelError,
+    Rack,
+    Switch,
+    System,
+    load_arch,
+    load_description,
+    nearest_hint,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,10 +51,12 @@ class Fabric:
         link_latency_s: Time of the first byte there [s].
         outer_bytes_per_s: What one chip sends out of its domain [B/s].
         outer_latency_s: Time of the first byte there [s].
+        system: The system as it is described; collectives are priced on its graph.
         notes: What was assumed.
     """
 
     name: str
+    system: System
     arch: GpuArch
     num_chips: int
     domain_chips: int
@@ -86,6 +100,7 @@ def fabric_of_chips(arch: GpuArch, num_chips: int) -> Fabric:
     notes = ("links between chips: NVLink of the generation, nodes of 8, one 400 Gb/s adapter a GPU",)
     return Fabric(
         name=f"{num_chips}x{arch.name}",
+        system=_system_of_chips(arch, num_chips),
         arch=arch,
         num_chips=num_chips,
         domain_chips=min(NODE_CHIPS, num_chips),
@@ -94,6 +109,45 @@ def fabric_of_chips(arch: GpuArch, num_chips: int) -> Fabric:
         outer_bytes_per_s=SCALE_OUT_BYTES_PER_S,
         outer_latency_s=SCALE_OUT_LATENCY_S,
         notes=notes if num_chips > 1 else (),
+    )
+
+
+def _system_of_chips(arch: GpuArch, num_chips: int) -> System:
+    """Nodes of switched GPUs, the nodes behind one more switch."""
+    group = ChipGroup(name="gpu", count=num_chips, arch=arch)
+    name = f"{arch.name}_x{num_chips}"
+    if num_chips == 1:
+        return System(schema_version=1, kind="system", name=name, chips=(group,))
+    bandwidth = Bandwidth(SCALE_UP_BYTES_PER_S[arch.generation or ""], "second")
+    source = "assumption: NVLink of the generation, and SCALE_UP_LATENCY_S over both links to and from the switch"
+    nvlink = Link(
+        name="nvlink", bandwidth=bandwidth, latency_s=SCALE_UP_LATENCY_S / 2, technology="nvlink", source=source
+    )
+    node = min(NODE_CHIPS, num_chips)
+    if num_chips == node:
+        switch = Switch(kind="switch", name="nvswitch", link="nvlink", members=("gpu",))
+        return System(schema_version=1, kind="system", name=name, chips=(group,), links=(nvlink,), topology=(switch,))
+    rail = Link(
+        name="rail",
+        bandwidth=Bandwidth(SCALE_OUT_BYTES_PER_S, "second"),
+        latency_s=SCALE_OUT_LATENCY_S / 2,
+        technology="infiniband",
+        source="one 400 Gb/s adapter a GPU; latency: assumption",
+    )
+    racks = [Rack(name="node", count=num_chips // node, chips={"gpu": node})]
+    if num_chips % node:
+        racks.append(Rack(name="last_node", chips={"gpu": num_chips % node}))
+    return System(
+        schema_version=1,
+        kind="system",
+        name=name,
+        chips=(group,),
+        links=(nvlink, rail),
+        racks=tuple(racks),
+        topology=(
+            Switch(kind="switch", name="nvswitch", link="nvlink", members=("gpu",), per_rack=True),
+            Switch(kind="switch", name="spine", link="rail", members=("gpu",)),
+        ),
     )
 
 
@@ -131,6 +185,7 @@ def fabric_of(system: System) -> Fabric:
     slow = max(outer, key=lambda link: outer[link]) if outer else fast
     return Fabric(
         name=system.name,
+        system=system,
         arch=gpus[0],
         num_chips=len(chips),
         domain_chips=num_domain,

@@ -87,7 +87,8 @@ class _Graph:
             part="between stages",
             kind="transfer",
             payload_bytes=self.tokens * hidden * self.act / self.tp,
-            group=self.pp,
+            # An instance that does not fit in a node passes on between nodes.
+            group=self.pp * self.tp,
             copies=self.pp - 1,
         )
 
@@ -118,7 +119,13 @@ class _Graph:
         yield self._product("queries, keys and values", self.tokens, (heads + 2 * kv_heads) * dim, hidden, layers)
         width = self.tokens * (heads + kv_heads) * dim * 2 * self.act
         appended = self.tokens * 2 * kv_heads * dim * (self.act + self.numerics.kv_bits / 8)
-        yield self._moved("positions, append to the cache", width + appended, layers)
+        yield ElementWise(
+            name="positions, append to the cache",
+            part="element-wise",
+            moved_bytes=width + appended,
+            copies=layers,
+            is_of_attention=True,
+        )
         shape = HeadShape(
             query_heads=heads,
             kv_heads=kv_heads,

@@ -174,7 +174,7 @@ class SplitStepTimer:
             main_memory_bytes=edges.main_memory_bytes + parts * attention.main_memory_bytes,
             link_bytes=edges.link_bytes + parts * attention.link_bytes,
             notes=(
-                *edges.notes,
+                *dict.fromkeys([*edges.notes, *attention.notes]),
                 f"{self.pool.name}: roof of rate and bandwidth of its weights; exchanges among these chips are left out",
             ),
         )

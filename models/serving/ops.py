@@ -153,12 +153,14 @@ class ElementWise:
         part: Part of the step that it counts to.
         moved_bytes: Bytes read and written on one chip `[n]`.
         copies: Times that it runs in a step `[n]`.
+        is_of_attention: Whether attention kernels of frameworks do it along the way.
     """
 
     name: str
     part: PartName
     moved_bytes: Floats
     copies: Floats
+    is_of_attention: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""Times of a step's kernels: GEMMs by `models.gpu`, everything else by simple roofs.
+"""Times of a step's kernels by the models of GPUs and of systems.
 
-This is the one place where serving meets kernel and link models. Products go to `gpu.gemm.Gemms`, one batch per datatype
-over all steps and layouts. Attention, memory-bound kernels, grouped products and exchanges are roofs: bytes over sustained
-bandwidth against operations over the sustained rate, and a launch. A better model of a kind replaces one function here.
+This is the one place where serving meets kernel and link models. Products go to `gpu.gemm`, attention to `gpu.attention` with
+the kernels of inference frameworks, exchanges to `exchanges` (TensorRT-LLM's all-reduce, NCCL); each as one batch over all
+steps and layouts. What has no model of its own is a roof: element-wise kernels (streams, with what the cache holds), grouped
+products, and attention to latent vectors.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...archdsl import DATATYPE_BITS, LanguageModel
-from ..gpu.chip import Chip
+from ...archdsl import DATATYPE_BITS, LanguageModel, LatentAttention
+from ..gpu.attention import Attentions
+from ..gpu.cache import hit_share
+from ..gpu.chip import Chip, Mode
 from ..gpu.gemm import Gemms
+from ..gpu.memory_bound import stream_time_s
 from ..gpu.times import Floats, Ints
+from .exchanges import exchange_times
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE, step_ops
 from .numerics import Numerics
@@ -25,9 +30,16 @@ from .steps import Steps, StepTimes
 TILE_ROWS = 64
 """Rows of a tile of grouped products: those of an expert are padded to it. Source: the smallest m of wgmma, PTX ISA."""
 
+MAX_HEAD_DIM = 256
+"""Largest head of the attention kernels that are modelled."""
+KV_DATATYPES = {16: "bf16", 8: "fp8", 4: "fp4"}
+
 APPROXIMATIONS = (
-    "attention, element-wise kernels, grouped products and exchanges: roofs of sustained bandwidth and rate, one launch each",
-    "one-shot or two-shot all-reduce, whichever is faster; no exchange overlaps kernels",
+    "products by models.gpu.gemm",
+    "attention to keys and values by models.gpu.attention: kernels of TensorRT-LLM, which rotate and append",
+    "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels",
+    "element-wise kernels: streams of main memory and cache, one launch each",
+    "grouped products, attention to latent vectors: roofs of sustained bandwidth and rate, one launch each",
 )
 
 
@@ -48,6 +60,14 @@ class GpuStepTimer:
     chip: Chip
     fabric: Fabric
     load_imbalance: float = DEFAULT_LOAD_IMBALANCE
+
+    @property
+    def exchange_mode(self) -> Mode:
+        """Where the constants of exchanges come from: a calibrated chip's are calibrated as well.
+
+        A chip that merely tries other values, as a fit does, has no named calibration, and its exchanges stay as published.
+        """
+        return "calibrated" if self.chip.calibration else "datasheet"
 
     def times(self, steps: Steps) -> StepTimes:
         """What each step costs."""
@@ -117,16 +137,61 @@ class GpuStepTimer:
 
     def _attention(self, op: Attention, total: _Total) -> None:
         moved = op.kv_bytes + op.other_bytes
-        time_s = np.where(op.ops > 0, self._roof(op.ops, moved, op.datatype) + self._floor_s, 0.0)
+        heads = op.heads
+        runs = op.ops > 0
+        time_s = np.zeros(len(runs))
+        if heads.head_dim == heads.value_dim <= MAX_HEAD_DIM:
+            # Means are no whole numbers; a kernel of whole sequences is priced, and its time scaled back.
+            sequences = _whole(op.sequences[runs])
+            queries = _whole(op.query_tokens[runs])
+            batch = Attentions(
+                batch=sequences,
+                query_heads=_whole(heads.query_heads[runs]),
+                kv_heads=_whole(heads.kv_heads[runs]),
+                head_dim=np.full(len(sequences), heads.head_dim),
+                query_len=queries,
+                kv_len=np.maximum(queries, _whole(op.key_tokens[runs])),
+                window=np.full(len(sequences), op.window or 0),
+                datatype=op.datatype,
+                kv_datatype=KV_DATATYPES[self.numerics.kv_bits],
+                backend="framework",
+            )
+            times = batch.times(self.chip)
+            share = np.minimum(1.0, op.sequences[runs] / sequences)
+            time_s[runs] = np.where(sequences > 1, share, 1.0) * times.time_s
+            total.notes.extend(times.notes)
+        else:
+            time_s[runs] = self._roof(op.ops[runs], moved[runs], op.datatype) + self._floor_s
         total.add(op.part, op.copies * time_s, op.copies * op.ops, op.copies * moved)
 
     def _element_wise(self, op: ElementWise, total: _Total) -> None:
-        time_s = np.where(op.moved_bytes > 0, op.moved_bytes / self._bytes_per_s + self._floor_s, 0.0)
-        total.add(op.part, op.copies * time_s, np.zeros_like(time_s), op.copies * op.moved_bytes)
+        """What the kernel before wrote is read from the cache as far as it holds both."""
+        if op.is_of_attention and self._appends:
+            zero = np.zeros_like(op.moved_bytes)
+            total.add(op.part, zero, zero, op.copies * op.moved_bytes)
+            return
+        hits = hit_share(op.moved_bytes, self.chip.arch.l2)
+        missed = op.moved_bytes * (1 - hits) / 2
+        cache_s = op.moved_bytes * hits / self._cache_bytes_per_s
+        time_s = np.where(op.moved_bytes > 0, stream_time_s(self.chip, missed, missed) + cache_s + self._floor_s, 0.0)
+        total.add(op.part, op.copies * time_s, np.zeros_like(time_s), op.copies * 2 * missed)
 
     def _exchange(self, op: Exchange, total: _Total) -> None:
-        time_s, sent = exchange_times(op, self.fabric, self.chip.arch.launch.floor_s)
-        total.add(op.part, op.copies * time_s, np.zeros_like(time_s), np.zeros_like(time_s), op.copies * sent)
+        found = exchange_times(op, self.fabric.system, self.exchange_mode)
+        zero = np.zeros_like(found.time_s)
+        total.add(op.part, op.copies * found.time_s, zero, zero, op.copies * found.sent_bytes)
+        total.notes.extend(found.notes)
+
+    @property
+    def _appends(self) -> bool:
+        """Whether the attention kernels rotate and append, as those that are modelled do."""
+        attention = self.model.attention
+        return not isinstance(attention, LatentAttention) and attention.head_dim <= MAX_HEAD_DIM
+
+    @property
+    def _cache_bytes_per_s(self) -> float:
+        arch = self.chip.arch
+        return self.chip.constants["l2_bytes_per_cycle_sm"] * arch.num_sms * arch.max_clock_hz
 
     def _roof(self, ops: Floats, moved: Floats, datatype: str) -> Floats:
         rate = self.chip.tensor_ops_per_s(datatype) * self.chip.constants["tensor_efficiency"]
@@ -158,35 +223,6 @@ class _Total:
         self.ops = self.ops + ops
         self.main_memory_bytes = self.main_memory_bytes + moved
         self.link_bytes = self.link_bytes + sent
-
-
-def exchange_times(op: Exchange, fabric: Fabric, launch_s: float) -> tuple[Floats, Floats]:
-    """Time of one run of an exchange and the bytes that a chip sends in it `[n]`.
-
-    Every chip reaches every other of its domain through the switch at once, so a phase costs one latency to make the
-    data visible and one to signal it. One-shot all-reduce: each chip reads all others' vectors. Two-shot: each sums its
-    slice and all gather the sums. A group larger than a domain goes at the pace of the links out of it.
-
-    Source: alpha-beta costs, Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH,
-    2005; one-shot and two-shot as in TensorRT-LLM's custom all-reduce.
-    """
-    group, payload = op.group, op.payload_bytes
-    is_outer = group > fabric.domain_chips
-    bytes_per_s = np.where(is_outer, fabric.outer_bytes_per_s, fabric.link_bytes_per_s)
-    latency_s = np.where(is_outer, fabric.outer_latency_s, fabric.link_latency_s)
-    share = np.where(group > 1, (group - 1) / np.maximum(group, 1.0), 0.0)
-    if op.kind == "all_reduce":
-        one_shot = 2 * latency_s + (group - 1) * payload / bytes_per_s
-        two_shot = 4 * latency_s + 2 * share * payload / bytes_per_s
-        time_s = np.minimum(one_shot, two_shot)
-        sent = np.where(one_shot <= two_shot, (group - 1) * payload, 2 * share * payload)
-    elif op.kind == "transfer":
-        time_s, sent = latency_s + payload / bytes_per_s, payload
-    else:
-        sent = share * payload
-        time_s = 2 * latency_s + sent / bytes_per_s
-    runs = (group > 1) & (payload > 0)
-    return np.where(runs, launch_s + time_s, 0.0), np.where(runs, sent, 0.0)
 
 
 def _whole(values: Floats) -> Ints:

@@ -2,7 +2,7 @@
 
 from .collectives import LIBRARIES, CollectiveOp, Collectives
 from .constants import CONSTANTS
-from .machine import Machine, make_machine
+from .machine import Machine, has_calibration, make_machine
 from .wiring import Wiring, wiring_of
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Collectives",
     "Machine",
     "Wiring",
+    "has_calibration",
     "make_machine",
     "wiring_of",
 ]

@@ -74,6 +74,11 @@ def make_machine(system: System, mode: Mode = "datasheet", calibration: str | No
     return Machine(system=system, mode=mode, calibration=name, constants=values | found.constants, notes=notes)
 
 
+def has_calibration(system: System, name: str) -> bool:
+    """Whether `make_machine` finds that calibration, the system's own or one that a system like it lends."""
+    return name in system.calibrations or _lender(system, name) is not None
+
+
 def _calibration_of(system: System, wanted: str | None) -> tuple[str, Calibration, tuple[str, ...]]:
     """Name and calibration of the system, else of one with chips of the same generation; with what has to be said."""
     lender = system

@@ -57,7 +57,7 @@ def test_estimate_prints_its_metrics_with_units(capsys: pytest.CaptureFixture[st
         "power",
         "memory of a chip",
     ]
-    assert "note: attention, element-wise kernels" in err
+    assert "note: attention to keys and values by models.gpu.attention" in err
 
 
 def test_estimate_json_follows_from_its_parts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,11 @@ def test_transfer_takes_the_cache_over_the_links_of_the_smaller_side(service: Se
     assert serve_disaggregated(made, narrow, 1.0).transfer.amount == pytest.approx(1e-6 + moved / 450e9)
 
 
+def test_pools_say_what_their_steps_are_priced_by(service: ServiceMaker) -> None:
+    notes = serve_disaggregated(service(), POOLS, 1.0).notes
+    assert any("exchanges by models.systems" in note for note in notes)
+
+
 def test_more_instances_for_prompts_wait_less(service: ServiceMaker) -> None:
     few, many = (serve_disaggregated(service(), replace(POOLS, num_prefill=n), 30.0) for n in (1, 3))
     assert many.ttft.amount < few.ttft.amount

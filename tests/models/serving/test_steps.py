@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
-from tileloom.archdsl import list_language_models, load_language_model, num_active_weights
+from tileloom.archdsl import list_language_models, load_language_model, load_system, num_active_weights
 from tileloom.models.serving import GpuStepTimer, Layout, layouts_of, load_fabric, make_steps, numerics_of
+from tileloom.models.serving.exchanges import exchange_times
 from tileloom.models.serving.graph import step_ops
 from tileloom.models.serving.ops import Attention, Exchange, GroupedProduct, Product
+from tileloom.models.systems import Collectives, has_calibration, make_machine
 
-from .conftest import ServiceMaker, with_memory_bandwidth
+from .conftest import ServiceMaker, with_memory_bandwidth, with_scheduler
 
 ONE = layouts_of([Layout()])
 
@@ -133,18 +137,75 @@ def test_narrower_weights_decode_faster() -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_all_reduce_approaches_its_bandwidth_bound() -> None:
-    from tileloom.models.serving.timing import exchange_times
-
-    fabric = load_fabric("8xh100_sxm")
-    op = Exchange(
+def exchange(
+    payload_bytes: list[float], group: list[float], kind: Literal["all_reduce", "transfer"] = "all_reduce"
+) -> Exchange:
+    """An exchange that runs once a step."""
+    return Exchange(
         name="sum",
         part="all-reduce",
-        kind="all_reduce",
-        payload_bytes=np.array([1e9, 1e3]),
-        group=np.array([8.0, 8.0]),
-        copies=np.ones(2),
+        kind=kind,
+        payload_bytes=np.array(payload_bytes),
+        group=np.array(group),
+        copies=np.ones(len(group)),
     )
-    time_s, _ = exchange_times(op, fabric, 0.0)
-    assert time_s[0] == pytest.approx(2 * 7 / 8 * 1e9 / 450e9, rel=0.01)
-    assert time_s[1] < 2.1e-6  # one-shot: two latencies
+
+
+def test_exchanges_are_those_of_the_system() -> None:
+    system = load_fabric("8xh100_sxm").system
+    found = exchange_times(exchange([1e9, 65536.0, 65536.0], [8.0, 8.0, 1.0]), system)
+    sizes = np.array([10**9, 65536])
+    alone = Collectives(op="all_reduce", sizes_bytes=sizes, num_chips=8, library="trtllm").times(make_machine(system))
+    assert np.array_equal(found.time_s[:2], alone.time_s)
+    assert found.time_s[2] == 0 and found.sent_bytes[2] == 0  # a chip by itself sums nothing
+    assert found.sent_bytes[0] == 2 * 7 / 8 * 1e9
+    assert not any("priced by" in note for note in found.notes)
+
+
+def test_sums_that_no_kernel_of_the_framework_does_are_nccl_and_say_so() -> None:
+    system = load_fabric("16xh100_sxm").system
+    found = exchange_times(exchange([65536.0], [16.0]), system)
+    alone = Collectives(op="all_reduce", sizes_bytes=np.array([65536]), num_chips=16).times(make_machine(system))
+    assert np.array_equal(found.time_s, alone.time_s)
+    assert any(
+        note == "h100_sxm_x16: trtllm has all-reduce kernels for 2, 4, 8 chips, not for 16; priced by NCCL"
+        for note in found.notes
+    )
+
+
+def test_stages_in_different_nodes_pass_on_over_the_links_out_of_them() -> None:
+    system = load_fabric("16xh100_sxm").system
+    near, far = exchange_times(exchange([1e6, 1e6], [8.0, 16.0], "transfer"), system).time_s
+    assert far > near
+
+
+def test_exchanges_are_calibrated_with_the_chip_and_say_by_what() -> None:
+    described, lent = load_fabric("dgx_h100").system, load_fabric("8xh100_sxm").system
+    sums = exchange([65536.0], [8.0])
+    own, borrowed = (exchange_times(sums, system, "calibrated") for system in (described, lent))
+    machine = make_machine(described, "calibrated", "custom_allreduce")
+    collectives = Collectives(op="all_reduce", sizes_bytes=np.array([65536]), num_chips=8, library="trtllm")
+    assert np.array_equal(own.time_s, collectives.times(machine).time_s)
+    assert own.time_s[0] != exchange_times(sums, described).time_s[0]
+    assert "h100_sxm_x8 has no measurements: constants of dgx_h100 (custom_allreduce) are borrowed" in borrowed.notes
+
+
+def test_exchanges_without_a_calibration_keep_published_constants_and_say_so() -> None:
+    described = load_system("pcie_box")
+    assert not has_calibration(described, "nccl")
+    pair = exchange([65536.0], [2.0], "transfer")
+    found, published = exchange_times(pair, described, "calibrated"), exchange_times(pair, described)
+    assert np.array_equal(found.time_s, published.time_s)
+    assert any("pcie_box: no calibration 'nccl' for it or any system like it" in note for note in found.notes)
+
+
+def test_a_fit_that_tries_constants_of_the_chip_keeps_exchanges_as_published(service: ServiceMaker) -> None:
+    made = service()
+    tried = with_scheduler(made, 1e-5)
+    steps = make_steps(layouts_of([Layout(tp=8)]), batch=8.0, context_tokens=1000.0)
+    assert tried.timer.times(steps).parts_s["all-reduce"] == made.timer.times(steps).parts_s["all-reduce"]
+
+
+def test_notes_say_what_is_priced_by_what(service: ServiceMaker) -> None:
+    notes = service().timer.times(make_steps(ONE, batch=1.0, context_tokens=100.0)).notes
+    assert any("attention to keys and values by models.gpu.attention" in note for note in notes)
