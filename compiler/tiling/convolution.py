@@ -301,7 +301,8 @@ def _matmul(
         "x": tile.x * (window.strides[1] * pixel)
         + run * taps.run_step
         + at
-        + (-window.pads[1] * pixel - tile.input.first_byte),
+        + -window.pads[1] * pixel
+        + tile.input.first_byte * -1,
         "weights_at": weights_at + row * row_bytes,
         "sums_at": 0,
         "accumulate": row,

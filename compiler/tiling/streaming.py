@@ -73,7 +73,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     return target.choices[key]
 
 
-def _without_holes(target: Target, conv: Convolution) -> Convolution:
+def without_holes(target: Target, conv: Convolution) -> Convolution:
     """A convolution that looks at single rows or columns, over those alone that it looks at: what strides jump over is not read.
 
     Columns are read one by one, which pays unless the requests take longer than the bytes.
@@ -164,7 +164,7 @@ def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[
 
 def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     """The loops of a convolution: panels of output channels, tiles of outputs, tiles of output channels."""
-    conv = flattened(_without_holes(target, conv))
+    conv = flattened(without_holes(target, conv))
     return _ops(target, conv, choose_stream_tiling(target, conv))
 
 
