@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ...archdsl import ceil_div
+from ..codegen.ordering import IDLE_FACTOR, LOADS_AHEAD
 from .activations import Activation, aligned
 from .bands import BandTiling, chain_ops, format_of, outside_rows, place_of
 from .convolution import Convolution, block_bytes_of, taps_of_convolution
@@ -12,30 +14,39 @@ from .inputs import staged_bytes
 from .links import can_slice, kept_bytes, rects_of, weight_rows
 from .loops import equal_parts
 from .stages import Chain, Rows, Stage, bands_of
-from .target import Target
+from .target import PIECE_BEATS, Target
 from .trials import timed
 from .vectors import VectorWork
 
-FINALISTS = 3
+FINALISTS = 2
 """Tilings of a chain that are tried."""
 TILES_IN_TURN = 3
 """Tiles of a convolution that stand on chip at once for the elementwise ops behind it: one is stored, one is read, one is
 left for the next."""
 
 
-def choose_band_tiling(target: Target, chain: Chain) -> tuple[BandTiling, float] | None:
-    """The fastest tiling of those that promise most and its cycles; None where no tiling fits. Chains of one shape are asked once."""
-    key = _key_of(target, chain)
+def choose_band_tiling(target: Target, chain: Chain, most_cycles: float = math.inf) -> tuple[BandTiling, float] | None:
+    """The fastest tiling of those that promise most and its cycles; chains of one shape are asked once.
+
+    Args:
+        target, chain: What is made.
+        most_cycles: What must be promised at least.
+
+    Returns:
+        None where no tiling fits, or promises that.
+    """
+    key = key_of(target, chain)
     if key not in target.choices:
-        found = sorted(_tilings(target, chain), key=lambda tiling: (tiling.cycles, -tiling.num_rows, tiling.group))
+        tilings = [tiling for tiling in _tilings(target, chain) if tiling.cycles <= most_cycles]
+        tilings.sort(key=lambda tiling: (tiling.cycles, -len(tiling.kept), -tiling.num_rows))
         chosen = None
-        if found:
-            chosen = timed(target, found[:FINALISTS], lambda tiling: chain_ops(target, chain, tiling))
-        target.choices[key] = None if chosen is None or chosen[1] == float("inf") else chosen
+        if tilings:
+            chosen = timed(target, tilings[:FINALISTS], lambda tiling: chain_ops(target, chain, tiling))
+        target.choices[key] = None if chosen is None or chosen[1] == math.inf else chosen
     return target.choices[key]
 
 
-def _key_of(target: Target, chain: Chain) -> object:
+def key_of(target: Target, chain: Chain) -> object:
     """Equal for chains that differ only in their numbers and where they stand."""
     stages: list[object] = []
     for stage in chain.stages:
@@ -48,7 +59,7 @@ def _key_of(target: Target, chain: Chain) -> object:
         else:
             own = len(work.taps), work.reach, work.operation, work.weight_bytes, work.output.table is None
         same = tuple(place_of(place) == place_of(chain.stages[0].inputs[0]) for place in stage.inputs)
-        loads = tuple(fetch is None for fetch in stage.fetches)
+        loads = tuple(absent and absent.first for absent in stage.absent)
         stages.append((inputs, stage.sources, same, loads, outputs, sizes, own))
     return ("chain", *stages, target.staging)
 
@@ -150,15 +161,23 @@ def _places_bytes(target: Target, chain: Chain, bands: Sequence[tuple[Rows, ...]
 def _cycles(
     target: Target, chain: Chain, bands: Sequence[tuple[Rows, ...]], kept: frozenset[int], group: int
 ) -> float:  # fmt: skip
-    """The busier of array and bus, behind the weights that must be there first."""
-    array, compute, moved, first = target.array, 0, 0, 0
+    """The busier of array and bus, and what the array waits for all of what is needed at once.
+
+    Loads run some way ahead of what needs them, and what is longer than that way is waited for. Loads keep their order, so that
+    weights that come tile by tile stand behind second operands that are not needed yet.
+    """
+    array, compute, moved, waited = target.array, 0, 0, 0
+    ahead = LOADS_AHEAD * IDLE_FACTOR * PIECE_BEATS * array.bus_bytes
     for band in bands:
-        for activation, span in outside_rows(chain, band).values():
-            moved += staged_bytes(target, activation, span.num, activation.format.width)
+        staged = sum(
+            staged_bytes(target, activation, span.num, activation.format.width)
+            for activation, span in outside_rows(chain, band).values()
+        )
+        moved, waited = moved + staged, waited + max(0, staged - ahead)
         for idx, link in enumerate(chain.links):
             if not band[idx].num:
                 continue
-            width = chain.stages[link.main].work.output_width
+            width, main = chain.stages[link.main].work.output_width, chain.stages[link.main].work
             vectors = [rect.y_count * rect.x_count for rect in rects_of(target, band[idx], width)]
             for number in (link.main, *link.epilogues):
                 stage = chain.stages[number]
@@ -167,13 +186,15 @@ def _cycles(
                 moved += stored * band[idx].num * width * stage.outputs
                 moved += ceil_div(stage.outputs, target.columns) * target.slot_bytes
             if link.epilogues:
-                moved += _side_bytes(target, chain, bands, band[idx].num, 0)
-            main = chain.stages[link.main].work
+                sides = _side_bytes(target, chain, bands, band[idx].num, 0)
+                num = ceil_div(ceil_div(chain.stages[link.main].outputs, target.columns), group) if group else 1
+                moved += sides
+                waited += max(0, sides - ahead * num) if idx in kept else sides
             if isinstance(main, Convolution) and (idx not in kept or band is bands[0]):
                 moved += kept_bytes(target, main)
-                first += kept_bytes(target, main) if idx in kept else 0
+                waited += max(0, kept_bytes(target, main) - ahead) if idx in kept else 0
     beat = array.cycles_per_beat / array.bus_bytes
-    return max(compute, moved * beat) + first * beat / max(1, len(chain.links))
+    return max(compute + waited * beat, moved * beat)
 
 
 def walk_cycles(target: Target, stage: Stage, vectors: Sequence[int], *, is_behind: bool = False) -> int:

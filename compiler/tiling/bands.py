@@ -12,7 +12,7 @@ from .convolution import Convolution
 from .inputs import InputTile, Span, staged_tile
 from .links import ConvLink, kept_bytes, rects_of, vector_link
 from .movement import Box, copy_ops, copy_parameters
-from .stages import Chain, Link, Rows, Stage, bands_of
+from .stages import Absent, Chain, Link, Rows, Stage, bands_of
 from .target import Band, Target
 
 Place = tuple[str, int, Format]
@@ -85,6 +85,7 @@ class _ChainWriter:
         found: The ops so far.
         places: Where a link's result stands, for links whose place has been made.
         weights: Weights that stay, for links whose weights have been staged.
+        loaded: Rows of inputs of the program that are there, by their address.
     """
 
     def __init__(self, target: Target, chain: Chain, tiling: BandTiling) -> None:
@@ -94,6 +95,7 @@ class _ChainWriter:
         self.found: list[Operation] = []
         self.places: dict[int, SSAValue] = {}
         self.weights: dict[int, SSAValue] = {}
+        self.loaded: dict[int, int] = {}
 
     def ops(self) -> list[Operation]:
         for band in self.bands:
@@ -106,6 +108,8 @@ class _ChainWriter:
             for idx, link in enumerate(self.chain.links):
                 if band[idx].num:
                     self._link(idx, link, band, staged)
+        for absent in (absent for stage in self.chain.stages for absent in stage.absent if absent is not None):
+            self._load(absent, absent.local.format.height)  # others may read what no band has needed
         return self.found
 
     def _link(self, idx: int, link: Link, band: tuple[Rows, ...], staged: dict[Place, InputTile]) -> None:
@@ -159,18 +163,26 @@ class _ChainWriter:
     ) -> list[InputTile | None]:
         """Where a stage finds its inputs; None for those that come tile by tile."""
         stage, found = self.chain.stages[number], list[InputTile | None]()
-        for activation, source, fetch in zip(stage.inputs, stage.sources, stage.fetches, strict=True):
+        for activation, source, absent in zip(stage.inputs, stage.sources, stage.absent, strict=True):
             if source is not None:
                 is_there = source not in (link.main, *link.epilogues)
                 found.append(self._made(self.chain.link_of(source), band) if is_there else None)
             elif activation.is_local:
-                if fetch is not None:
+                if absent is not None:
                     span = stage.rows_under(Span(first=rows.first, num=rows.num))
-                    self.found += fetch(span.first + span.num)
+                    is_viewed = activation.format.height != absent.local.format.height
+                    self._load(absent, absent.local.format.height if is_viewed else span.first + span.num)
                 found.append(InputTile(buffer=self.target.buffers.of(activation)))
             else:
                 found.append(staged.get(place_of(activation)))
         return found
+
+    def _load(self, absent: Absent, end: int) -> None:
+        """Loads an input of the program up to some row."""
+        first = self.loaded.get(absent.local.address, absent.first)
+        if end > first:
+            self.found += self.target.copied(absent.memory, absent.local, first, end - first)
+            self.loaded[absent.local.address] = end
 
     def _made(self, idx: int, band: tuple[Rows, ...]) -> InputTile:
         """What a link has made; rows behind those that are there are outside, as they are behind the whole result."""

@@ -13,7 +13,7 @@ from ..ir import qnn
 from ..ir.attributes import shape_of
 from ..ir.tile import KernelOp
 from .activations import axes_of
-from .band_tilings import choose_band_tiling
+from .band_tilings import choose_band_tiling, key_of
 from .bounds import bounds_of
 from .kernels import KernelMaker, has_one_matrix
 from .trials import cycles_of, trial_kernel
@@ -90,6 +90,9 @@ class ChainSearch:
         """Whether every op but the last makes something for one behind it that has no place on chip of its own."""
         if not all(can_be_stage(op) for op in self._ops[first : last + 1]):
             return False
+        for before, op in zip((None, *self._ops[first:last]), self._ops[first : last + 1], strict=True):
+            if is_elementwise(op) and (before is None or not self._takes_tiles(before, op)):
+                return False
         for idx in range(first, last):
             result = self._ops[idx].results[0]
             if self.values.tensor(result).local is not None:
@@ -104,6 +107,17 @@ class ChainSearch:
             if not reads or any(axes_of(shape_of(operand)) != wanted for operand in reads):
                 return False
         return True
+
+    def _takes_tiles(self, before: Operation, op: Operation) -> bool:
+        """Whether an elementwise op can take each tile of what is made before it: that of a product, or of one behind a product.
+
+        On bands of its own its stores would take as long as its walks, and meet loads in the scratchpad's banks: no gain that
+        the recurrence could tell.
+        """
+        reads = [self.values.root(operand) for operand in activations_of(op)]
+        return reads.count(self.values.root(before.results[0])) == 1 and not isinstance(
+            before, qnn.DepthwiseConv2dOp | qnn.Pool2dOp
+        )
 
     def _estimate(self, first: int, last: int) -> float:
         """The busier of array and bus where what goes from one op to the next does not leave the chip."""
@@ -132,20 +146,26 @@ class ChainSearch:
         ops, target = self._ops[first : last + 1], self.maker.target
         target.staging = self.staging(first, last)
         try:
-            chosen = choose_band_tiling(target, self.maker.chain(ops))
+            chain = self.maker.chain(ops)
+            key = ("apart", key_of(target, chain))
+            if key not in target.choices:
+                target.choices[key] = self._cycles_apart(first, last)
+            apart: float = target.choices[key]
+            target.staging = self.staging(first, last)
+            chosen = choose_band_tiling(target, chain, (1 - GAIN) * apart)
         except (InfeasibleError, PassError):
             return 0.0
-        if chosen is None:
-            return 0.0
-        apart = self._cycles_apart(first, last)
-        return apart - chosen[1] if chosen[1] < (1 - GAIN) * apart else 0.0
+        return 0.0 if chosen is None or chosen[1] > (1 - GAIN) * apart else apart - chosen[1]
 
     def _cycles_apart(self, first: int, last: int) -> float:
         """Cycles of the ops one after the other."""
         target, kernels = self.maker.target, list[KernelOp]()
+        fetched = [(tensor, tensor.fetched_rows) for tensor in self.values.tensors]
         for idx in range(first, last + 1):
             target.staging = self.staging(idx, idx)
             kernels.append(trial_kernel(target, self.maker.ops(self._ops[idx])))
+        for tensor, rows in fetched:
+            tensor.fetched_rows = rows
         return cycles_of(target, kernels)[0]
 
 
@@ -158,6 +178,11 @@ def can_be_stage(op: Operation) -> bool:
     return isinstance(
         op, qnn.Conv2dOp | qnn.DepthwiseConv2dOp | qnn.Pool2dOp | qnn.AddOp | qnn.RescaleOp | qnn.LookupOp
     )
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether each element of an op's result is made of elements at its place alone."""
+    return isinstance(op, qnn.AddOp | qnn.RescaleOp | qnn.LookupOp)
 
 
 def array_cycles(op: Operation, array: PeArray) -> int:

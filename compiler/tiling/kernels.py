@@ -24,10 +24,10 @@ from .limits import require_sums
 from .movement import Box, copy_ops, copy_parameters, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
 from .rows import RowWork, row_ops
-from .stages import Chain, Stage
+from .stages import Absent, Chain, Stage
 from .streaming import streamed_ops, without_holes
 from .target import Output, Target
-from .values import Values
+from .values import Values, activations_of
 from .vectors import Operation2d, Tap, VectorWork, channel_weights, vector_ops
 
 
@@ -90,11 +90,11 @@ class KernelMaker:
                 work = replace(work, output=replace(work.output, targets=()))
             if isinstance(work, Convolution) and sources[0] is None and not work.input.is_local:
                 work = without_holes(self.target, work)
-            fetches = tuple(
-                self.fetch(operand) if source is None else None
+            absent = tuple(
+                self._absent(operand) if source is None else None
                 for operand, source in zip(operands, sources, strict=True)
             )
-            stages.append(Stage(work=work, sources=sources, fetches=fetches))
+            stages.append(Stage(work=work, sources=sources, absent=absent))
             made[self.values.root(op.results[0])] = idx
         return Chain.of(stages)
 
@@ -107,12 +107,27 @@ class KernelMaker:
         how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
         return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
 
-    def fetch(self, operand: SSAValue) -> Fetch | None:
-        """Loads rows of an input of the program that is to stand in the scratchpad and is used for the first time."""
+    def _absent(self, operand: SSAValue) -> Absent | None:
+        """What is missing of an input of the program that is to stand in the scratchpad."""
         tensor = self.values.tensor(operand)
         memory, local = tensor.memory, tensor.local
+        is_there = tensor.fetched_rows >= tensor.format.images * tensor.format.height
+        if memory is None or local is None or not tensor.is_input or is_there:
+            return None
+        return Absent(memory=memory, local=local, first=tensor.fetched_rows)
+
+    def fetched(self, ops: Sequence[Operation]) -> None:
+        """Says that what a chain reads is there."""
+        for op in ops:
+            for operand in activations_of(op):
+                tensor = self.values.tensor(operand)
+                tensor.fetched_rows = tensor.format.images * tensor.format.height
+
+    def _fetch(self, operand: SSAValue) -> Fetch | None:
+        """Loads rows of an input of the program that is to stand in the scratchpad and is used for the first time."""
+        absent, tensor = self._absent(operand), self.values.tensor(operand)
         total = tensor.format.images * tensor.format.height
-        if memory is None or local is None or not tensor.is_input or tensor.fetched_rows >= total:
+        if absent is None:
             return None
 
         def fetch(rows: int) -> list[Operation]:
@@ -120,7 +135,7 @@ class KernelMaker:
             if end <= begin:
                 return []
             tensor.fetched_rows = end
-            return self.target.copied(memory, local, begin, end - begin)
+            return self.target.copied(absent.memory, absent.local, begin, end - begin)
 
         return fetch
 
@@ -128,7 +143,7 @@ class KernelMaker:
         """Loads all of some operands that are not there yet."""
         found: list[Operation] = []
         for operand in operands:
-            fetch = self.fetch(operand)
+            fetch = self._fetch(operand)
             if fetch is not None:
                 found += fetch(self.values.tensor(operand).format.images * self.values.tensor(operand).format.height)
         return found
@@ -203,7 +218,7 @@ class KernelMaker:
 
     def _convolution(self, op: Operation, operand: SSAValue) -> list[Operation]:
         whole = self.convolution(op)
-        format_, fetch = whole.input.format, self.fetch(operand)
+        format_, fetch = whole.input.format, self._fetch(operand)
         found: list[Operation] = []
         for image in range(format_.images):
             targets = tuple(target.image(image) for target in whole.output.targets)

@@ -66,7 +66,7 @@ def tile_program(part: Part, store: DataStore, array: PeArray, options: Options,
         PassError: An op has no kernel; with its nodes.
     """
     choices: dict[object, Any] = {}
-    chains = _chains(part, store, array, options, choices) if options.is_depth_first else []
+    chains = _chains(part, store, array, options, choices) if options.is_depth_first else list[Segment]()
     while True:
         try:
             return _tiled(part, store, array, options, name, chains, choices)
@@ -143,16 +143,16 @@ def _tiled(
     for idx, ops in enumerate(values.kernels):
         overhang = max(_overhang_bytes(op, array) for op in ops)
         target.staging = (_staging_begin(values, idx, idx), array.scratchpad_bytes - overhang)
-        nodes = [node for op in ops for node in nodes_of(op)]
+        label = ", ".join(node for op in ops for node in nodes_of(op)) or "+".join(op.name for op in ops)
         try:
             kernel = _kernel(maker, ops, taken)
             require_places(array, kernel.body.block, target.staging_bytes)
         except InfeasibleError as error:
             if len(ops) > 1:
                 raise _ChainDoesNotFit(num_chains) from error
-            raise InfeasibleError(replace(error.infeasible, op=", ".join(nodes) or ops[0].name)) from error
+            raise InfeasibleError(replace(error.infeasible, op=label)) from error
         except PassError as error:
-            raise PassError(f"{', '.join(nodes) or ops[0].name}: {error}") from error
+            raise PassError(f"{label}: {error}") from error
         num_chains += len(ops) > 1
         kernels.append(kernel)
     attributes: dict[str, Attribute] = {
@@ -191,6 +191,7 @@ def _kernel(maker: KernelMaker, ops: Sequence[Operation], taken: dict[str, int])
         if chosen is None:
             raise no_room(target.array, (("a band of rows", target.staging_bytes + 1),), target.staging_bytes)
         made = chain_ops(target, chain, chosen[0])
+        maker.fetched(ops)
     taken[name] = taken.get(name, 0) + 1
     bounds = [bounds_of(op, target.array) for op in ops]
     kinds = "+".join(op.name.removeprefix("qnn.") for op in ops)

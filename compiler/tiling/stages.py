@@ -6,9 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .activations import Activation
-from .convolution import Convolution, Fetch
+from .convolution import Convolution
 from .inputs import Span, span_of
 from .vectors import VectorWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """An input of the program that is to stand in the scratchpad, and is not there yet.
+
+    Attributes:
+        memory, local: From where to where it is loaded.
+        first: The first row that is not there.
+    """
+
+    memory: Activation
+    local: Activation
+    first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,12 +32,12 @@ class Stage:
     Attributes:
         work: What it computes.
         sources: Per input the earlier stage that makes it; None for what comes from outside.
-        fetches: Per input what must still be loaded, for what comes from outside.
+        absent: Per input what must still be loaded, for what comes from outside.
     """
 
     work: Convolution | VectorWork
     sources: tuple[int | None, ...]
-    fetches: tuple[Fetch | None, ...]
+    absent: tuple[Absent | None, ...]
 
     @property
     def inputs(self) -> tuple[Activation, ...]:
