@@ -97,6 +97,9 @@ class ChainSearch:
             result = self._ops[idx].results[0]
             if self.values.tensor(result).local is not None:
                 return False
+            # What somebody else needs too ends a chain: a band would wait in the store unit for what goes to main memory.
+            if not self.values.keeps_layers and not self.values.is_between(result, self._ops[first : last + 1]):
+                return False
             wanted = axes_of(shape_of(result))
             reads = [
                 operand
