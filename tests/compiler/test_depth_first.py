@@ -13,6 +13,7 @@ from tileloom.compiler.compilation import CompileOptions
 from tileloom.compiler.generators.builder import GraphBuilder
 from tileloom.compiler.generators.layers import conv
 from tileloom.compiler.generators.quantisation import Scale
+from tileloom.compiler.ir.text import nodes_of
 from tileloom.compiler.tiling import chains
 from tileloom.models import replay
 
@@ -98,9 +99,7 @@ def test_layers_that_are_kept_stand_in_main_memory_also_where_they_are_cut_toget
     network = compiled_for(model, arch, CompileOptions(keeps_layers=True))
     regions = {region.name for region in only_image(network).manifest.memory.regions}
     module, _, _ = lowered(model, arch)
-    names = {
-        op.attributes["nodes"].data[-1].data for op in module.body.block.ops if op.name in ("qnn.conv2d", "qnn.add")
-    }  # pyright: ignore
+    names = {nodes_of(op)[-1] for op in module.body.block.ops if op.name in ("qnn.conv2d", "qnn.add")}
     assert names <= regions
     check_model(model, arch, CompileOptions(keeps_layers=True), seed=1)
 
