@@ -22,7 +22,7 @@ from .compiled import compiled_for, drawn_inputs, lowered, only_image, run_funct
 from .depth_first import bottleneck, random_layers, residual
 from .test_random_graphs import check_model
 
-APART = CompileOptions(is_depth_first=False)
+TOGETHER, APART = CompileOptions(is_depth_first=True), CompileOptions(is_depth_first=False)
 NARROW = {"parameters.bus_bytes": 4, "parameters.scratchpad": "32 KiB"}
 NUM_FAST, NUM_SLOW = 12, 120
 
@@ -48,7 +48,7 @@ def both(model: ModelProto, arch: SpatialArch) -> tuple[ProgramImage, ProgramIma
     """A network's program with and without ops that are cut together, which must give equal outputs."""
     module, _, _ = lowered(model, arch)
     inputs = drawn_inputs(module, 1)
-    together, apart = compiled_for(model, arch), compiled_for(model, arch, APART)
+    together, apart = compiled_for(model, arch, TOGETHER), compiled_for(model, arch, APART)
     expected, found = run_functional(apart, inputs), run_functional(together, inputs)
     for name, array in expected.items():
         assert np.array_equal(found[name], array), name
@@ -78,17 +78,17 @@ def test_ops_are_cut_one_by_one_where_the_array_is_busy_anyway() -> None:
     builder = GraphBuilder(0, num_samples=1)
     image = builder.add_input((1, 64, 40, 40), Scale(scale=0.02, zero_point=1))
     model = builder.finish([conv(builder, conv(builder, image, 64, (3, 3)), 64, (3, 3))])
-    assert kinds_of(only_image(compiled_for(model, arch_of(16, 16, 16)))) == ["conv2d", "conv2d"]
+    assert kinds_of(only_image(compiled_for(model, arch_of(16, 16, 16), TOGETHER))) == ["conv2d", "conv2d"]
 
 
 def test_nothing_is_cut_together_that_fits_the_scratchpad() -> None:
-    image = only_image(compiled_for(residual(size=8, channels=16, wide=32), arch_named("tpe_16x16")))
+    image = only_image(compiled_for(residual(size=8, channels=16, wide=32), arch_named("tpe_16x16"), TOGETHER))
     assert all("+" not in kind for kind in kinds_of(image))
 
 
 def test_the_prediction_holds_for_ops_that_are_cut_together() -> None:
     for model in (residual(size=40, channels=32, wide=192), bottleneck(size=28, narrow=16, wide=64)):
-        image = only_image(compiled_for(model, arch_named("tpe_16x16", NARROW)))
+        image = only_image(compiled_for(model, arch_named("tpe_16x16", NARROW), TOGETHER))
         cycles = replay(image.array, image.program).cycles
         assert sum(op.predicted_cycles or 0 for op in image.manifest.ops) == pytest.approx(cycles, rel=0.12)
 
@@ -96,12 +96,12 @@ def test_the_prediction_holds_for_ops_that_are_cut_together() -> None:
 def test_layers_that_are_kept_stand_in_main_memory_also_where_they_are_cut_together() -> None:
     arch = arch_named("tpe_16x16", NARROW)
     model = residual(size=40, channels=32, wide=192)
-    network = compiled_for(model, arch, CompileOptions(keeps_layers=True))
+    network = compiled_for(model, arch, CompileOptions(is_depth_first=True, keeps_layers=True))
     regions = {region.name for region in only_image(network).manifest.memory.regions}
     module, _, _ = lowered(model, arch)
     names = {nodes_of(op)[-1] for op in module.body.block.ops if op.name in ("qnn.conv2d", "qnn.add")}
     assert names <= regions
-    check_model(model, arch, CompileOptions(keeps_layers=True), seed=1)
+    check_model(model, arch, CompileOptions(is_depth_first=True, keeps_layers=True), seed=1)
 
 
 @pytest.mark.parametrize(
