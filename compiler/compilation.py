@@ -35,7 +35,7 @@ class CompileOptions:
     Attributes:
         fallback: Whether ops that the array cannot do may run on the host in the middle of the network.
         keeps_layers: Whether the result of every op is stored in main memory too, for debugging.
-        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+        keeps_on_chip: Whether results may stand in the scratchpad, as a whole, until they are used.
         is_depth_first: Whether ops may be cut together into bands of rows, where that takes fewer cycles.
         staging_bytes: Room of the scratchpad for weights and what else is staged; None for a choice of the compiler's.
         loads_ahead: How many loads may stand in front of what needs them, more where the bus is idle; 0 turns prefetching

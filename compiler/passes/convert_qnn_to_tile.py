@@ -43,7 +43,7 @@ class ConvertQnnToTile:
         staging_bytes: Room of the scratchpad for weights and what else is staged, a quarter of it unless given; it grows
             where something does not fit.
         keeps_layers: Whether the result of every op is stored in main memory too.
-        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+        keeps_on_chip: Whether results may stand in the scratchpad, as a whole, until they are used.
         is_depth_first: Whether ops may be cut together into bands of rows.
     """
 

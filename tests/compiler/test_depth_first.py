@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -18,12 +20,17 @@ from tileloom.compiler.tiling import chains
 from tileloom.models import replay
 
 from .arrays import arch_named, arch_of, random_arch, random_options
-from .compiled import compiled_for, drawn_inputs, lowered, only_image, run_functional
+from .compiled import compiled_for, drawn_inputs, lowered, only_image, predicted_cycles, run_functional
 from .depth_first import bottleneck, random_layers, residual
 from .test_random_graphs import check_model
 
 TOGETHER, APART = CompileOptions(is_depth_first=True), CompileOptions(is_depth_first=False)
 NARROW = {"parameters.bus_bytes": 4, "parameters.scratchpad": "32 KiB"}
+CUT: Mapping[str, Callable[[], ModelProto]] = {
+    "residual": partial(residual, size=40, channels=32, wide=192),
+    "bottleneck": partial(bottleneck, size=28, narrow=16, wide=64),
+}
+"""Networks of which ops are cut together there."""
 NUM_FAST, NUM_SLOW = 12, 120
 
 
@@ -86,11 +93,25 @@ def test_nothing_is_cut_together_that_fits_the_scratchpad() -> None:
     assert all("+" not in kind for kind in kinds_of(image))
 
 
-def test_the_prediction_holds_for_ops_that_are_cut_together() -> None:
-    for model in (residual(size=40, channels=32, wide=192), bottleneck(size=28, narrow=16, wide=64)):
-        image = only_image(compiled_for(model, arch_named("tpe_16x16", NARROW), TOGETHER))
-        cycles = replay(image.array, image.program).cycles
-        assert sum(op.predicted_cycles or 0 for op in image.manifest.ops) == pytest.approx(cycles, rel=0.12)
+def prediction_error(model: ModelProto) -> float:
+    """By what part of the replayed cycles the recurrence is off where ops are cut together."""
+    image = only_image(compiled_for(model, arch_named("tpe_16x16", NARROW), TOGETHER))
+    assert any("+" in kind for kind in kinds_of(image))
+    return predicted_cycles(image) / replay(image.array, image.program).cycles - 1
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.xfail(
+    strict=True,
+    reason="7.1 and 8.8 % too low, not for the banks of the scratchpad: more of them change less than 0.5 %",
+)
+def test_the_prediction_is_within_3_percent_where_ops_are_cut_together_on_a_narrow_bus(name: str) -> None:
+    assert abs(prediction_error(CUT[name]())) < 0.03
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_the_prediction_is_no_more_than_the_measured_9_percent_too_low(name: str) -> None:
+    assert -0.09 < prediction_error(CUT[name]()) <= 0
 
 
 def test_layers_that_are_kept_stand_in_main_memory_also_where_they_are_cut_together() -> None:
