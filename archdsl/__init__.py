@@ -1,7 +1,8 @@
 """Pure validated data: architectures, workloads, mappings, units and errors."""
 
 from . import units
-from .description import DescriptionTree, list_presets
+from .calibration import MAX_CONSTANTS, Calibration
+from .description import DescriptionTree, list_presets, list_systems
 from .errors import (
     ArchError,
     CompileError,
@@ -17,7 +18,7 @@ from .errors import (
 )
 from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
 from .fields import DATATYPE_BITS, Intrinsic, Technology
-from .gpu import GpuArch
+from .gpu import GpuArch, GpuCache
 from .infeasible import Infeasible
 from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
@@ -46,6 +47,20 @@ from .isa.manifest import (
 )
 from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
 from .isa.reference import isa_markdown
+from .language_config import language_model_of, read_language_config
+from .language_loading import list_language_models, load_language_model
+from .language_model import Experts, GroupedAttention, LanguageModel, LatentAttention
+from .language_weights import (
+    WEIGHT_ROLES,
+    WeightRole,
+    WeightTensor,
+    kept_tokens,
+    kv_bytes,
+    kv_elements_per_token,
+    num_active_weights,
+    num_weights,
+    weight_tensors,
+)
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
@@ -81,7 +96,8 @@ from .notation import is_notation, parse_notation
 from .reference import reference_markdown
 from .spatial import Control, SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
-from .system import ChipGroup, Link, Rack, System
+from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, whole_cycles
+from .topology import Dragonfly, Switch, Torus
 from .units import Bandwidth, Dimension
 from .validation import validate_document, validate_tree
 from .workload import (
@@ -109,14 +125,17 @@ __all__ = [
     "HEADER_DEPENDENCES",
     "INDEX_BITS",
     "INT8",
+    "MAX_CONSTANTS",
     "OUT_DEPTH",
     "PARAMETER_BYTES",
     "TABLE_BYTES",
     "TOKEN_BITS",
+    "WEIGHT_ROLES",
     "Arch",
     "ArchError",
     "Axis",
     "Bandwidth",
+    "Calibration",
     "Checksums",
     "ChipGroup",
     "CompileError",
@@ -128,9 +147,13 @@ __all__ = [
     "DimClass",
     "Dimension",
     "Document",
+    "Dragonfly",
+    "Experts",
     "Fanout",
     "Fault",
     "GpuArch",
+    "GpuCache",
+    "GroupedAttention",
     "Infeasible",
     "InfeasibleError",
     "Instruction",
@@ -139,7 +162,10 @@ __all__ = [
     "InstructionSet",
     "Intrinsic",
     "Keep",
+    "LanguageModel",
+    "LatentAttention",
     "Link",
+    "LinkTechnology",
     "LoadRange",
     "Loop",
     "Manifest",
@@ -173,17 +199,22 @@ __all__ = [
     "SpatialArch",
     "Spec",
     "SweepError",
+    "Switch",
     "Symbol",
     "SymbolRole",
     "System",
+    "SystemEdge",
     "Technology",
     "Temporal",
     "Tensor",
     "TensorAxis",
     "TensorRole",
     "ToolkitError",
+    "Torus",
     "Unmodelled",
     "VectorOp",
+    "WeightRole",
+    "WeightTensor",
     "Workload",
     "WorkloadError",
     "YamlList",
@@ -211,10 +242,17 @@ __all__ = [
     "find",
     "is_notation",
     "isa_markdown",
+    "kept_tokens",
+    "kv_bytes",
+    "kv_elements_per_token",
+    "language_model_of",
+    "list_language_models",
     "list_presets",
+    "list_systems",
     "load_arch",
     "load_description",
     "load_image",
+    "load_language_model",
     "load_mapping",
     "load_mapping_file",
     "load_system",
@@ -222,11 +260,14 @@ __all__ = [
     "locate",
     "make_image",
     "nearest_hint",
+    "num_active_weights",
+    "num_weights",
     "parse_mapping",
     "parse_notation",
     "parse_yaml",
     "pe_array",
     "place_array",
+    "read_language_config",
     "read_yaml",
     "reference_markdown",
     "require_legal",
@@ -243,5 +284,7 @@ __all__ = [
     "validate_document",
     "validate_tree",
     "value_range",
+    "weight_tensors",
+    "whole_cycles",
     "written_mapping",
 ]

@@ -14,6 +14,7 @@ from .yamlio import read_yaml
 from .yamltree import Path, YamlList, YamlMap, YamlScalar, YamlTree
 
 PRESET_FOLDER = FilePath(__file__).parent / "presets"
+SYSTEM_FOLDER = PRESET_FOLDER / "systems"
 SUFFIXES = (".yaml", ".yml")
 
 
@@ -35,6 +36,11 @@ class DescriptionTree:
 def list_presets() -> tuple[str, ...]:
     """Names of the architectures that come with the package, sorted."""
     return tuple(sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml") if not path.stem.startswith("_")))
+
+
+def list_systems() -> tuple[str, ...]:
+    """Names of the systems that come with the package, sorted."""
+    return tuple(sorted(path.stem for path in SYSTEM_FOLDER.glob("*.yaml") if not path.stem.startswith("_")))
 
 
 def read_tree(path_or_preset: str | FilePath) -> DescriptionTree:
@@ -60,12 +66,13 @@ def find_description(path_or_preset: str | FilePath, base: FilePath | None = Non
         ArchError: Neither a file nor a preset.
     """
     text = str(path_or_preset)
-    preset = PRESET_FOLDER / f"{text}.yaml"
     looks_like_path = isinstance(path_or_preset, FilePath) or text.endswith(SUFFIXES) or "/" in text or "\\" in text
     if not looks_like_path:
-        if preset.is_file():
-            return preset, f"preset:{text}"
-        message = f"unknown preset '{text}'{nearest_hint(text, list_presets())} (a file's name ends in .yaml)"
+        for folder in (PRESET_FOLDER, SYSTEM_FOLDER):
+            if (preset := folder / f"{text}.yaml").is_file():
+                return preset, f"preset:{text}"
+        known = [*list_presets(), *list_systems()]
+        message = f"unknown preset '{text}'{nearest_hint(text, known)} (a file's name ends in .yaml)"
         raise ArchError(message)
     path = FilePath(text) if base is None else base.parent / text
     if not path.is_file():

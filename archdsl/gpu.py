@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from .calibration import Calibration
 from .fields import (
     ArchName,
     Count,
     DatatypeName,
     DramTechnology,
     Intrinsic,
+    Name,
     SourceText,
     Technology,
     in_order,
@@ -30,13 +32,21 @@ class GpuClocks(Spec):
     boost_hz: Clock = Field(
         validation_alias="boost",
         serialization_alias="boost",
-        description="Highest clock [Hz]; the rates of the data sheet hold at it.",
+        description="Clock at which the rates of the data sheet hold [Hz].",
+    )
+    max_hz: Clock | None = Field(
+        default=None,
+        validation_alias="max",
+        serialization_alias="max",
+        description="Clock of a kernel that power does not limit [Hz]; the boost clock when left out.",
     )
     source: SourceText = Field(description="Where the clocks come from.")
 
     def faults(self) -> Iterator[Fault]:
         if self.base_hz is not None and self.base_hz > self.boost_hz:
             yield Fault(("base",), f"base {self.base_hz / 1e9:g} GHz is above boost {self.boost_hz / 1e9:g} GHz")
+        if self.max_hz is not None and self.max_hz < self.boost_hz:
+            yield Fault(("max",), f"max {self.max_hz / 1e9:g} GHz is below boost {self.boost_hz / 1e9:g} GHz")
 
 
 class StreamingMultiprocessor(Spec):
@@ -62,6 +72,9 @@ class StreamingMultiprocessor(Spec):
     max_threads_per_block: Count = Field(default=1024, description="Most threads of one block.")
     max_blocks: Count = Field(default=32, description="Most thread blocks resident on one SM.")
     warp_threads: Count = Field(default=32, description="Threads that issue together.")
+    cluster_blocks: Count = Field(
+        default=1, description="Thread blocks that share what they load; 1 where there are no clusters."
+    )
     source: SourceText = Field(description="Where the limits come from.")
 
     def faults(self) -> Iterator[Fault]:
@@ -88,6 +101,12 @@ class TensorCores(Spec):
     """Matrix units."""
 
     per_sm: Count = Field(description="Tensor cores of one SM.")
+    accumulator_memory_bytes: Bytes | None = Field(
+        default=None,
+        validation_alias="accumulator_memory",
+        serialization_alias="accumulator_memory",
+        description="Memory of one SM for accumulators [bytes]; half of the registers when left out.",
+    )
     datatypes: Annotated[dict[DatatypeName, TensorCoreType], AfterValidator(in_order)] = Field(
         min_length=1, description="Datatypes that they multiply."
     )
@@ -124,6 +143,9 @@ class GpuCache(Spec):
     )
     line_bytes: Bytes | None = Field(
         default=None, validation_alias="line", serialization_alias="line", description="Bytes of one line."
+    )
+    partitions: Count = Field(
+        default=1, description="Parts that each keep what their own SMs read, so that shared data is held as often."
     )
     source: SourceText = Field(description="Where the constants come from.")
 
@@ -198,13 +220,29 @@ class GpuArch(Spec):
     main_memory: GpuMainMemory = Field(description="Memory outside the die.")
     launch: GpuLaunch = Field(description="Cost of starting a kernel.")
     power: GpuPower = Field(description="Power of the module.")
+    generation: Name | None = Field(
+        default=None,
+        description="Architecture generation, e.g. hopper; chips without measurements borrow constants within one.",
+    )
+    calibrations: dict[Name, Calibration] = Field(
+        default_factory=dict[str, Calibration],
+        description="Fitted constants of the kernel models, by the name of the set: conditions of measurement differ.",
+    )
     source: SourceText = Field(description="Where the structure comes from.")
     notes: Annotated[str, Field(strict=True)] = Field(default="", description="What a reader should know.")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.num_sms, self.clocks, self.main_memory, self.l2, tuple(sorted(self.calibrations))))
 
     @property
     def clock_hz(self) -> float:
         """The boost clock [Hz], at which the rates of the data sheet hold."""
         return self.clocks.boost_hz
+
+    @property
+    def max_clock_hz(self) -> float:
+        """The clock of kernels that power does not limit [Hz]."""
+        return self.clocks.max_hz if self.clocks.max_hz is not None else self.clocks.boost_hz
 
     def macs_per_cycle(self, datatype: str) -> float:
         """Dense multiply-accumulates per cycle of one SM's tensor cores.

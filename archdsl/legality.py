@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from .errors import MappingError
 from .mapping import Keep, Mapping, MappingNode, Spatial, Temporal
 from .spatial import Fanout, Memory, SpatialArch
 from .spec import nearest_hint
-from .workload import DimClass, Op, Tensor, ceil_div
+from .workload import DimClass, Op, Tensor, TensorAxis, TensorRole, ceil_div, touched
 
 _INTRINSIC_CLASSES = {"m": DimClass.PIXEL, "n": DimClass.OUTPUT_CHANNEL, "k": DimClass.REDUCTION}
 
@@ -34,27 +35,35 @@ class MappingFault:
         return f"node {self.node_idx} ({self.node}): {self.message}" if self.node else self.message
 
 
-def check_mapping(mapping: Mapping, op: Op, arch: SpatialArch) -> tuple[MappingFault, ...]:
+def check_mapping(
+    mapping: Mapping, op: Op, arch: SpatialArch, *, has_wide_sums: bool = True
+) -> tuple[MappingFault, ...]:
     """Everything that makes `mapping` illegal for `op` on `arch`, in the order of its nodes.
 
     Checked are names, tiles, that every dim reaches 1, what axes hold and carry, the order of holders,
     the side of its fan-out on which each level is kept, roles that a level must or may not keep, and capacities.
 
+    Args:
+        mapping: The mapping.
+        op: The op.
+        arch: The architecture.
+        has_wide_sums: Whether unfinished sums take the width of the accumulator that the architecture states.
+
     Returns:
         The faults; none when the mapping is legal.
     """
-    check = _Check(mapping, op, arch)
+    check = _Check(mapping, op, arch, has_wide_sums=has_wide_sums)
     found = [*check.first_node(), *check.walk(), *check.unfinished_dims(), *check.bypasses(), *check.capacities()]
     return tuple(sorted(found, key=lambda fault: fault.node_idx))
 
 
-def require_legal(mapping: Mapping, op: Op, arch: SpatialArch) -> None:
-    """Stops on an illegal mapping.
+def require_legal(mapping: Mapping, op: Op, arch: SpatialArch, *, has_wide_sums: bool = True) -> None:
+    """Stops on an illegal mapping; see `check_mapping`.
 
     Raises:
         MappingError: With every fault, one a line.
     """
-    faults = check_mapping(mapping, op, arch)
+    faults = check_mapping(mapping, op, arch, has_wide_sums=has_wide_sums)
     if faults:
         raise MappingError("\n  ".join([f"mapping of {op.name} on {arch.name} is illegal:", *map(str, faults)]))
 
@@ -91,8 +100,11 @@ class _State:
 class _Check:
     """One mapping under check."""
 
-    def __init__(self, mapping: Mapping, op: Op, arch: SpatialArch) -> None:
+    def __init__(self, mapping: Mapping, op: Op, arch: SpatialArch, *, has_wide_sums: bool) -> None:
         self.nodes, self.op, self.arch = mapping.nodes, op, arch
+        kind = arch.compute.datatypes.get(op.datatype)
+        stated = kind.accumulator_bits if kind is not None and has_wide_sums else None
+        self.sum_bits = max(stated or 0, op.output.bits)
         self.names = [node.name for node in arch.hierarchy]
         self.tensors = {tensor.name: tensor for tensor in op.tensors}
         self.tiles: dict[str, dict[str, _Tile]] = {memory.name: {} for memory in arch.memories}
@@ -280,20 +292,70 @@ class _Check:
             if memory.capacity_bytes is None or not tiles:
                 continue
             parts = {tile.tensor.name: self._tile_bytes(tile) for tile in tiles}
+            sums = [tile.tensor.name for tile in tiles if self._bits_of(tile) > tile.tensor.bits]
             copies = 2 if memory.double_buffered else 1
             needed = copies * sum(parts.values())
             if needed <= memory.capacity_bytes:
                 continue
             listed = " + ".join(f"{name} {amount:,}" for name, amount in parts.items())
             twice = ", twice for double buffering" if copies == 2 else ""
-            message = f"{memory.name} needs {needed:,} bytes ({listed}{twice}) and has {memory.capacity_bytes:,}"
+            wide = f", {sums[0]} as sums of {self.sum_bits} bit" if sums else ""
+            message = f"{memory.name} needs {needed:,} bytes ({listed}{wide}{twice}) and has {memory.capacity_bytes:,}"
             remedy = self._remedy(tiles, memory.capacity_bytes // copies)
             yield self.fault(max(tile.node_idx for tile in tiles), f"{message}; {remedy}")
 
     def _tile_bytes(self, tile: _Tile, dim: str | None = None, most: int = 0) -> int:
         """Bytes of a tile, with the extent of `dim` cut to `most` when it is given."""
         extents = tile.extents if dim is None else {**tile.extents, dim: min(most, tile.extents[dim])}
-        return ceil_div(self.op.elements(tile.tensor, extents) * tile.tensor.bits, 8)
+        return ceil_div(self.op.elements(tile.tensor, extents) * self._bits_of(tile), 8)
+
+    def _bits_of(self, tile: _Tile) -> int:
+        """Width of one element of a tile: the accumulator's where sums are not finished when they arrive there.
+
+        A memory that keeps outputs alone is one of accumulators, which holds sums in any case.
+        """
+        tensor = tile.tensor
+        if tensor.role is not TensorRole.OUTPUT or self.sum_bits == tensor.bits:
+            return tensor.bits
+        keep = self.nodes[tile.node_idx]
+        assert isinstance(keep, Keep)
+        memory = next(memory for memory in self.arch.memories if memory.name == keep.level)
+        holds_sums = memory.keeps == (TensorRole.OUTPUT,) and memory != self.arch.memories[0]
+        return self.sum_bits if holds_sums or self._arrives_in_parts(tensor, tile.node_idx) else tensor.bits
+
+    def _arrives_in_parts(self, tensor: Tensor, begin: int) -> bool:
+        """Whether an output arrives in more than one sum per element at its keep node `begin` (see docs/counting.md)."""
+        inner = (idx for idx in range(begin + 1, len(self.nodes)) if _keeps(self.nodes[idx], tensor))
+        end = next(inner, len(self.nodes))
+        extents, loops = self.op.sizes, list[tuple[int, Temporal | Spatial]]()
+        pieces = {dim: Counter({size: 1}) for dim, size in extents.items()}
+        for idx, node in enumerate(self.nodes[:end]):
+            if isinstance(node, Keep) or node.dim not in extents:
+                continue
+            tile = max(1, min(node.tile, extents[node.dim]))
+            if tile < extents[node.dim]:
+                loops.append((idx, node))
+                pieces[node.dim] = _cut(pieces[node.dim], tile)
+            extents[node.dim] = tile
+        # The compute unit adds to its sums at every step; a memory gives its tile away when a loop over it steps.
+        is_given = end == len(self.nodes)
+        for idx, node in reversed(loops):
+            if isinstance(node, Spatial):
+                is_reduced = idx > begin and self._reduces(node)
+                if node.dim not in tensor.dims and not is_reduced:
+                    return True
+            elif node.dim in tensor.dims:
+                is_given = True
+            elif is_given:
+                return True
+        return any(_overlaps(axis, self.op.sizes, pieces) for axis in tensor.axes if axis.is_sliding)
+
+    def _reduces(self, node: Spatial) -> bool:
+        """Whether the axis of a spatial loop adds sums up on their way."""
+        if node.fanout == self.arch.compute.name:
+            return True
+        found = (axis for fanout in self.arch.fanouts if fanout.name == node.fanout for axis in fanout.axes)
+        return any(axis.name == node.axis and axis.reduction for axis in found)
 
     def _remedy(self, tiles: list[_Tile], room: int) -> str:
         """The mildest cut of one dim's tiles that makes all fit."""
@@ -307,6 +369,32 @@ class _Check:
             return "no cut of a single dim makes it fit"
         _, dim, most, extent = best
         return f"it fits with {dim} cut to {most} there instead of {extent}"
+
+
+def _keeps(node: MappingNode, tensor: Tensor) -> bool:
+    return isinstance(node, Keep) and tensor.name in node.tensors
+
+
+def _cut(pieces: Counter[int], tile: int) -> Counter[int]:
+    """Pieces of a dim, by extent, after one more loop has cut them."""
+    found: Counter[int] = Counter()
+    for extent, num in pieces.items():
+        found[tile] += num * (extent // tile)
+        found[extent % tile] += num
+    del found[0]
+    return found
+
+
+def _overlaps(axis: TensorAxis, sizes: dict[str, int], pieces: dict[str, Counter[int]]) -> bool:
+    """Whether pieces of a sliding axis share elements."""
+    (dim_a, _), (dim_b, _) = axis.terms
+    coefficients = dict(axis.terms)
+    num = sum(
+        touched([(coefficients[dim_a], a), (coefficients[dim_b], b)]) * times_a * times_b
+        for a, times_a in pieces[dim_a].items()
+        for b, times_b in pieces[dim_b].items()
+    )
+    return num > touched([(coefficient, sizes[dim]) for dim, coefficient in axis.terms])
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

@@ -234,7 +234,8 @@ class Axis(Spec):
         serialization_alias="carries_alone",
         description=(
             "Classes, of those it carries, that a mapping may spread over it only while the fan-out's other axes carry nothing, "
-            "and that pass the array by: a vector unit with one lane per place, which loads no stationary tiles."
+            "and that pass the array by: a vector unit with one lane per place, which loads no stationary tiles. Only `group` can be: "
+            "a lane has inputs, weights and outputs of its own."
         ),
     )
     hop_energy_pj_per_byte: EnergyPerByte | None = Field(
@@ -248,7 +249,13 @@ class Axis(Spec):
         yield from repeat_faults(self, "dim_classes")
         yield from repeat_faults(self, "alone_classes")
         for idx, dim_class in enumerate(self.alone_classes):
-            if dim_class not in self.dim_classes:
+            if dim_class is not DimClass.GROUP:
+                yield Fault(
+                    ("carries_alone", idx),
+                    f"carries_alone names {dim_class}, which no lane computes: each has inputs, weights and outputs of its own, as"
+                    " only group dims do; take it out here",
+                )
+            elif dim_class not in self.dim_classes:
                 carried = ", ".join(self.dim_classes)
                 yield Fault(
                     ("carries_alone", idx),

@@ -74,7 +74,7 @@ def parse_notation(text: str) -> Op:
 
     Args:
         text: `gemm:...` or `conv:...`. Sizes are whole numbers from 1. `bits` (8 unless given) is the
-            width of every tensor, partial sums included; `acc_bits` overrides the output's. The
+            width of every tensor as it is stored; `acc_bits` overrides the output's. The
             multiplication is `int{bits}` unless `datatype` names another (`bf16`), which also sets
             `bits` where that is left out.
 

@@ -121,7 +121,9 @@ class _Writer:
     def _collection(self, node: Schema, found: list[str]) -> str:
         if node["type"] == "array":
             return f"list of {self._value(node['items'], found)}"
-        inner = cast("Schema", node["additionalProperties"])
+        # Names with a pattern stand apart from free ones.
+        by_pattern = cast("dict[str, Schema]", node.get("patternProperties", {}))
+        inner = next(iter(by_pattern.values())) if by_pattern else cast("Schema", node["additionalProperties"])
         return f"map of name to {self._value(inner, found)}"
 
     def _named(self, name: str, found: list[str]) -> str:
@@ -168,7 +170,7 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return ""
     default = info.get_default(call_default_factory=True, validated_data={})
-    if default is None or default in ("", ()):
+    if default is None or default in ("", (), {}):
         return "none"
     # The serialisers that write units are in the metadata.
     annotated: Any = cast("Any", Annotated)[(info.annotation, *info.metadata)] if info.metadata else info.annotation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,18 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from .fields import ArchName, Count, Name, SourceText, name_faults
+from .calibration import Calibration
+from .fields import ArchName, Count, Flag, Name, SourceText, name_faults
 from .gpu import GpuArch
 from .spatial import SpatialArch
 from .spec import Fault, Spec, nearest_hint
-from .topology import AnyConnection, Edges, Switch, Torus
-from .units import BandwidthField, EnergyPerByte, Power, Time
+from .topology import AnyConnection, Edges, MemberConnection, Switch
+from .units import BandwidthField, Clock, EnergyPerByte, Power, Time
 
 if TYPE_CHECKING:
     import networkx as nx
 
 MAX_CHIPS = 100_000
 """Most chips of a group, and most racks."""
+
+LinkTechnology = Literal["nvlink", "pcie", "infiniband", "ethernet", "ici", "c2c"]
+"""What a link is made of; software chooses its protocols by it."""
 
 MAX_EDGES = 1_000_000
 """Most edges of one generator; more is surely a slip."""
@@ -51,12 +56,46 @@ class Link(Spec):
         serialization_alias="energy",
         description="Energy of moving a byte [pJ/B].",
     )
+    technology: LinkTechnology | None = Field(default=None, description="What it is made of.")
+    is_static: Flag = Field(
+        default=False,
+        validation_alias="static",
+        serialization_alias="static",
+        description="Both ends share a clock: no flow control, and the latency never varies, so that a schedule can rely "
+        "on the cycle in which a transfer arrives.",
+    )
+    clock_hz: Clock | None = Field(
+        default=None,
+        validation_alias="clock",
+        serialization_alias="clock",
+        description="Clock in whose cycles a static link is scheduled [Hz].",
+    )
     source: SourceText = Field(description="Where the constants come from.")
+
+    @property
+    def latency_cycles(self) -> int:
+        """Cycles of a static link's clock until the first byte arrives, rounded up.
+
+        Raises:
+            ValueError: The link is not static.
+        """
+        if self.clock_hz is None:
+            raise ValueError(f"link '{self.name}' is not static, so its latency is no number of cycles")
+        return whole_cycles(self.latency_s, self.clock_hz)
 
     def faults(self) -> Iterator[Fault]:
         if self.bandwidth.per == "cycle" and not self.bandwidth.is_unbounded:
             message = f"{self.bandwidth} depends on a clock, and a link has none; write it like '450 GB/s'"
             yield Fault(("bandwidth",), message)
+        if self.is_static and self.clock_hz is None:
+            yield Fault(("clock",), "missing field 'clock'; a static link is scheduled in cycles of its clock")
+        if self.clock_hz is not None and not self.is_static:
+            yield Fault(("clock",), "clock is given, and the link is not static; add 'static: true' or leave it out")
+
+
+def whole_cycles(time_s: float, clock_hz: float) -> int:
+    """Cycles that cover a time; a ten-millionth of a cycle is rounding of the units, not time."""
+    return math.ceil(time_s * clock_hz - 1e-7)
 
 
 class Rack(Spec):
@@ -103,7 +142,18 @@ class System(Spec):
     links: tuple[Link, ...] = Field(default=(), description="Kinds of links.")
     topology: tuple[AnyConnection, ...] = Field(default=(), description="What is connected to what.")
     racks: tuple[Rack, ...] = Field(default=(), description="Racks, in the order in which they are filled.")
+    calibrations: dict[Name, Calibration] = Field(
+        default_factory=dict[str, Calibration],
+        description="Fitted constants of the models of collectives, by the name of the set.",
+    )
     notes: str = Field(default="", strict=True, description="What a reader should know.")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.chips, self.links, self.topology, self.racks, tuple(sorted(self.calibrations))))
 
     @cached_property
     def chip_names(self) -> tuple[str, ...]:
@@ -125,14 +175,20 @@ class System(Spec):
         return found
 
     @cached_property
-    def switch_names(self) -> tuple[str, ...]:
-        """Every switch."""
-        names: list[str] = []
+    def switches(self) -> dict[str, Switch]:
+        """Every switch by its name, and the entry that describes it."""
+        found: dict[str, Switch] = {}
         for entry in self.topology:
             if isinstance(entry, Switch):
                 num_copies = len(self.rack_chips) if entry.per_rack else 0
-                names += [f"{entry.name}.{i}" for i in range(num_copies)] if entry.per_rack else [entry.name]
-        return tuple(names)
+                names = [f"{entry.name}.{i}" for i in range(num_copies)] if entry.per_rack else [entry.name]
+                found |= dict.fromkeys(names, entry)
+        return found
+
+    @cached_property
+    def switch_names(self) -> tuple[str, ...]:
+        """Every switch."""
+        return tuple(self.switches)
 
     def arch_of(self, chip: str) -> SpatialArch | GpuArch:
         """Architecture of a chip.
@@ -148,11 +204,11 @@ class System(Spec):
     def edges(self) -> Iterator[SystemEdge]:
         """Every edge of the topology, in the order of the description."""
         for connection_idx, entry in enumerate(self.topology):
-            for left, right in self._pairs(entry):
+            for left, right, link in self._wires(entry):
                 yield SystemEdge(
                     left=left,
                     right=right,
-                    link=entry.link,
+                    link=link,
                     num_links=entry.parallel_links,
                     connection_idx=connection_idx,
                 )
@@ -161,7 +217,8 @@ class System(Spec):
         """The topology as a graph.
 
         Returns:
-            Nodes: chips (`kind="chip"`, `group`, `arch` (name), `rack` or None) and switches (`kind="switch"`).
+            Nodes: chips (`kind="chip"`, `group`, `arch` (name), `rack` or None) and switches (`kind="switch"`,
+            `latency_s`, `reduces`).
             Edges, keyed by link name: `link`, `num_links`, `bandwidth_bytes_per_s` (per direction, of all
             parallel links together), `latency_s`, `energy_pj_per_byte` (None when not given).
         """
@@ -173,8 +230,8 @@ class System(Spec):
             for i in range(group.count):
                 chip = f"{group.name}.{i}"
                 graph.add_node(chip, kind="chip", group=group.name, arch=group.arch.name, rack=rack_of.get(chip))
-        for switch in self.switch_names:
-            graph.add_node(switch, kind="switch")
+        for switch, entry in self.switches.items():
+            graph.add_node(switch, kind="switch", latency_s=entry.latency_s, reduces=entry.reduces)
         links = {link.name: link for link in self.links}
         for edge in self.edges():
             link = links[edge.link]
@@ -190,16 +247,19 @@ class System(Spec):
             )
         return graph
 
-    def _pairs(self, entry: AnyConnection) -> Iterator[tuple[str, str]]:
+    def copies_of(self, entry: MemberConnection) -> tuple[tuple[str, ...], ...]:
+        """Ends of every copy of a generator, in order: one copy for all, or one per rack."""
+        return tuple(ends for ends, _ in self._copies(entry))
+
+    def _wires(self, entry: AnyConnection) -> Iterator[tuple[str, str, str]]:
         if isinstance(entry, Edges):
-            yield from ((left, right) for left, right in entry.pairs)
+            yield from ((left, right, entry.link) for left, right in entry.pairs)
             return
         for ends, suffix in self._copies(entry):
-            yield from entry.edges(ends, suffix)
+            yield from entry.wires(ends, suffix)
 
-    def _copies(self, entry: AnyConnection) -> list[tuple[tuple[str, ...], str]]:
+    def _copies(self, entry: MemberConnection) -> list[tuple[tuple[str, ...], str]]:
         """Ends of every copy of a generator, with the copy's suffix."""
-        assert not isinstance(entry, Edges)
         ends = tuple(end for member in entry.members for end in self._expand(member))
         if not entry.per_rack:
             return [(ends, "")]
@@ -266,9 +326,9 @@ class System(Spec):
     def _link_faults(self) -> Iterator[Fault]:
         names = [link.name for link in self.links]
         for entry_idx, entry in enumerate(self.topology):
-            if entry.link not in names:
-                at = ("topology", entry_idx, "link")
-                yield Fault(at, f"unknown link '{entry.link}'{nearest_hint(entry.link, names)}")
+            for field, link in entry.link_fields.items():
+                if link not in names:
+                    yield Fault(("topology", entry_idx, field), f"unknown link '{link}'{nearest_hint(link, names)}")
 
     def _topology_faults(self) -> Iterator[Fault]:
         """Unknown ends and impossible shapes; where there are none, doubled edges and chips left over."""
@@ -302,9 +362,8 @@ class System(Spec):
                 yield Fault(at, f"'{twice}' is a member twice")
             elif entry.num_edges(len(ends)) > MAX_EDGES:
                 yield Fault(at, f"{len(ends)} members make more than {MAX_EDGES:,} edges")
-            elif isinstance(entry, Torus) and entry.num_members != len(ends):
-                message = f"shape has room for {entry.num_members} members, and members name {len(ends)}"
-                yield Fault(("topology", entry_idx, "shape"), message)
+            elif fault := entry.fault_over(len(ends)):
+                yield Fault(("topology", entry_idx, *fault.path), fault.message)
             else:
                 continue
             return

@@ -61,7 +61,8 @@ class Tensor:
     Attributes:
         name: Name within the op (`A`, `W`, `Z` of a matrix product; `I`, `W`, `O` of a convolution).
         role: Input, weight or output.
-        bits: Width of one element as stored and moved; for outputs that is also the partial sum's.
+        bits: Width of one element as stored and moved. Outputs that are not finished are wider where the architecture
+            states the width of its accumulators.
         axes: Projection of every axis.
     """
 

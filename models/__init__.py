@@ -1,5 +1,6 @@
 """Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
 
+from . import serving
 from .batches import count, estimate_batch
 from .compiled import compiled, elementwise
 from .components import (
@@ -16,7 +17,7 @@ from .components import (
     resolve,
 )
 from .conventions import CONVENTIONS, Convention
-from .counting import returned_sums
+from .counting import returned_sums, sum_bytes_of
 from .counts import Counts, Transfer
 from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
 from .detailed_timing import Timing, timing_of, with_pass_times
@@ -30,6 +31,7 @@ from .estimate import (
     estimate_vector_op,
     prices_of,
 )
+from .gpu.chip import Mode, make_chip
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -44,6 +46,17 @@ from .pe_array.steps import STORE as STORE_STEP
 from .pe_array.steps import VECTOR as VECTOR_STEP
 from .pe_array.steps import StepColumns, StepCycles, time_steps
 from .pricing import Priced, Prices, price, stack_prices
+from .systems import make_machine
+from .validation import (
+    ErrorSummary,
+    Fit,
+    MeasuredTable,
+    ValidatedRow,
+    Validation,
+    fit_constants,
+    read_measurements,
+    validate,
+)
 
 __all__ = [
     "CONVENTIONS",
@@ -63,8 +76,10 @@ __all__ = [
     "Counts",
     "Cycles",
     "DatatypeNumbers",
+    "ErrorSummary",
     "FanoutNumbers",
     "Fidelity",
+    "Fit",
     "FunctionalSimulator",
     "Hierarchy",
     "Holder",
@@ -72,6 +87,8 @@ __all__ = [
     "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
+    "MeasuredTable",
+    "Mode",
     "Nest",
     "NestLoop",
     "NetworkEstimate",
@@ -85,6 +102,8 @@ __all__ = [
     "StepCycles",
     "Timing",
     "Transfer",
+    "ValidatedRow",
+    "Validation",
     "bottleneck_of",
     "compiled",
     "count",
@@ -96,7 +115,10 @@ __all__ = [
     "estimate_network",
     "estimate_op",
     "estimate_vector_op",
+    "fit_constants",
     "hierarchy_of",
+    "make_chip",
+    "make_machine",
     "make_nest",
     "max_of",
     "nest_of",
@@ -104,17 +126,21 @@ __all__ = [
     "post_processing_area",
     "price",
     "prices_of",
+    "read_measurements",
     "replay",
     "requantised",
     "resolve",
     "returned_sums",
+    "serving",
     "sliding_axes",
     "stack_prices",
+    "sum_bytes_of",
     "sum_of",
     "time_kernel",
     "time_kernels",
     "time_steps",
     "timing_of",
+    "validate",
     "with_issue_cycles",
     "with_pass_times",
 ]

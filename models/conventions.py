@@ -1,4 +1,4 @@
-"""Counting conventions: published tools differ in four choices, named here as switches."""
+"""Counting conventions: published tools differ in five choices, named here as switches."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Convention:
         final_drain_is_read: Moving finished outputs out of a level is charged as a read of it.
         partial_sum_refills: A partial sum that returns to a reduction group is written into one instance of
             the group, or into every one that goes on with it.
+        partial_sums: Sums that are not finished have the width of the accumulator that the architecture states, or
+            that of the stored output.
     """
 
     name: str
@@ -27,16 +29,21 @@ class Convention:
     first_accumulation_reads: bool = False
     final_drain_is_read: bool = True
     partial_sum_refills: Literal["one", "every"] = "one"
+    partial_sums: Literal["accumulator", "output"] = "accumulator"
 
 
 CONVENTIONS = MappingProxyType(
     {
         "tileloom": Convention(name="tileloom"),
-        "accelforge": Convention(name="accelforge", partial_sum_refills="every"),
+        "accelforge": Convention(name="accelforge", partial_sum_refills="every", partial_sums="output"),
         "zigzag": Convention(
-            name="zigzag", register_reads="per_refill", first_accumulation_reads=True, partial_sum_refills="every"
+            name="zigzag",
+            register_reads="per_refill",
+            first_accumulation_reads=True,
+            partial_sum_refills="every",
+            partial_sums="output",
         ),
-        "timeloop": Convention(name="timeloop", final_drain_is_read=False),
+        "timeloop": Convention(name="timeloop", final_drain_is_read=False, partial_sums="output"),
     }
 )
-"""Presets by name. `tileloom` charges what moves: every use, no read of a zero, every drain."""
+"""Presets by name. `tileloom` charges what moves: every use, no read of a zero, every drain, sums as wide as they are."""

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from ..archdsl import Tensor, TensorRole
+from ..archdsl import Op, Tensor, TensorRole
 from .amounts import Amount, larger, rounded_up, smaller
 from .conventions import Convention
 from .counts import Counts, Transfer
 from .cuts import UNREACHED, Cuts, excess_of
-from .hierarchy import AxisInfo
+from .hierarchy import AxisInfo, Hierarchy
 from .nest import FloatArray, Holder, Nest, sliding_axes
 
 OPEN, CLOSED = math.inf, 1.0
@@ -75,6 +75,25 @@ class _Walk:
     blocks: dict[int, Amount]
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What moves of the output between two holders, in elements.
+
+    Attributes:
+        filled: Of the child's tile over all refills and instances.
+        arrivals: That reach the parent.
+        back: Partial sums that the parent reads.
+        sent: Partial sums written into the child.
+        refills: Steps in time at which the child's tile changes.
+    """
+
+    filled: Amount
+    arrivals: Amount
+    back: Amount
+    sent: Amount
+    refills: Amount
+
+
 _Uncut = Mapping[str, Sequence[tuple[int, Amount]]]
 """Per dim the loops from which inward nothing cuts a window, with a gate that is closed where it is so."""
 
@@ -92,23 +111,25 @@ class _Counter:
         shape = (self.compute, len(self.infos))
         self.reads: list[list[Amount]] = [[0.0] * shape[1] for _ in range(shape[0])]
         self.writes: list[list[Amount]] = [[0.0] * shape[1] for _ in range(shape[0])]
+        self.sum_bytes = sum_bytes_of(nest.op, nest.hierarchy, convention)
 
     def run(self) -> Counts[Amount]:
         held: list[list[Amount]] = [[0.0] * len(self.infos) for _ in range(self.compute)]
         transfers: list[Transfer[Amount]] = []
         for t_idx, info in enumerate(self.infos):
-            starts: Amount = info.elements
-            for parent, child in itertools.pairwise(self.nest.holders[t_idx]):
+            pairs = list(itertools.pairwise(self.nest.holders[t_idx]))
+            moves = self.output_moves(info, pairs) if info.is_output else []
+            widths = self.widths(info, pairs, moves)
+            for at, (parent, child) in enumerate(pairs):
                 if child.level < self.compute:
-                    tile = self.tile_elements(info, child) * info.element_bytes
+                    tile = self.tile_elements(info, child) * widths[at + 1]
                     # Tiles of elements that are no whole number of bytes end at a byte.
-                    tile = rounded_up(tile) if info.tensor.bits % 8 else tile
+                    tile = rounded_up(tile) if info.tensor.bits % 8 or self.sum_bytes % 1 else tile
                     held[child.level][t_idx] = held[child.level][t_idx] + tile
                 if info.is_output:
-                    moved, starts = self.output_transfer(t_idx, parent, child, starts)
+                    transfers.append(self.output_transfer(t_idx, parent, child, moves[at], widths[at], widths[at + 1]))
                 else:
-                    moved = self.input_transfer(t_idx, parent, child)
-                transfers.append(moved)
+                    transfers.append(self.input_transfer(t_idx, parent, child))
         return Counts(
             nest=self.nest,
             read_bytes=tuple(map(tuple, self.reads)),
@@ -119,6 +140,24 @@ class _Counter:
             macs=self.nest.op.macs,
             transfers=tuple(transfers),
         )
+
+    def widths(self, info: _Info, pairs: Sequence[tuple[Holder, Holder]], moves: Sequence[_Move]) -> list[Amount]:
+        """Bytes of one element at every holder of a tensor, the compute unit last.
+
+        A memory into which an output arrives in several goes holds sums that are not finished; one of accumulators always
+        holds sums.
+        """
+        more = self.sum_bytes - info.element_bytes
+        if not info.is_output or more <= 0:
+            return [info.element_bytes] * (len(pairs) + 1)
+        found: list[Amount] = []
+        for (parent, _), move in zip(pairs, moves, strict=True):
+            if self.nest.hierarchy.levels[parent.level].holds_sums:
+                found.append(self.sum_bytes)
+            else:
+                is_partial = (move.arrivals - info.elements) * UNREACHED
+                found.append(smaller(is_partial, more) + info.element_bytes)
+        return [*found, found[-1]]
 
     def input_transfer(self, t_idx: int, parent: Holder, child: Holder) -> Transfer[Amount]:
         info = self.infos[t_idx]
@@ -140,13 +179,22 @@ class _Counter:
             delivered=delivered,
             sent_back=0.0,
             refills=self.refills(child, walk),
+            parent_bytes=info.element_bytes,
+            child_bytes=info.element_bytes,
+            narrowed_bytes=0.0,
         )
 
-    def output_transfer(
-        self, t_idx: int, parent: Holder, child: Holder, starts: Amount
-    ) -> tuple[Transfer[Amount], Amount]:
-        """The transfer, and elements that start from nothing at the child."""
-        info = self.infos[t_idx]
+    def output_moves(self, info: _Info, pairs: Sequence[tuple[Holder, Holder]]) -> list[_Move]:
+        """What moves between the holders of the output, from the outside inward."""
+        found: list[_Move] = []
+        starts: Amount = info.elements
+        for parent, child in pairs:
+            found.append(self.output_move(info, parent, child, starts))
+            starts = found[-1].filled - found[-1].sent
+        return found
+
+    def output_move(self, info: _Info, parent: Holder, child: Holder, starts: Amount) -> _Move:
+        """What moves between two holders; `starts` elements start from nothing at the outer one."""
         walk = self.walk(info, parent, child)
         between = self.spread(parent, child)
         outside = [idx for idx in between if self.nest.loops[idx].dim not in info.dims]
@@ -159,22 +207,37 @@ class _Counter:
             groups = self.moved(info, child, once, {}, self.side_by_side(info, child, between))
         first = self.first_instances(info, child)
         back, sent = returned_sums(self.convention, info.elements, filled, arrivals, groups, first, starts)
-        self.charge(self.writes, parent.level, t_idx, arrivals)
-        self.charge(self.reads, parent.level, t_idx, back)
+        return _Move(filled, arrivals, back, sent, self.refills(child, walk))
+
+    def output_transfer(
+        self, t_idx: int, parent: Holder, child: Holder, move: _Move, parent_bytes: Amount, child_bytes: Amount
+    ) -> Transfer[Amount]:
+        info = self.infos[t_idx]
+        # Outputs are narrowed when they leave the memory in which they were finished: the outermost one is left by none.
+        narrowed: Amount = 0.0
+        if parent.level == 0 and self.sum_bytes > info.element_bytes:
+            narrowed = (parent_bytes - info.element_bytes) * info.elements
+        self.charge_bytes(self.writes, parent.level, t_idx, move.arrivals * parent_bytes - narrowed)
+        self.charge_bytes(self.reads, parent.level, t_idx, move.back * parent_bytes)
         if child.level < self.compute:
-            self.charge(self.writes, child.level, t_idx, sent)
-            drained = filled if self.convention.final_drain_is_read else filled - info.elements
-            self.charge(self.reads, child.level, t_idx, drained)
-        moved = Transfer(
+            self.charge_bytes(self.writes, child.level, t_idx, move.sent * child_bytes)
+            drained = move.filled if self.convention.final_drain_is_read else move.filled - info.elements
+            self.charge_bytes(self.reads, child.level, t_idx, drained * child_bytes)
+        return Transfer(
             tensor=t_idx,
             parent=parent.level,
             child=child.level,
-            filled=filled,
-            delivered=arrivals,
-            sent_back=back,
-            refills=self.refills(child, walk),
+            filled=move.filled,
+            delivered=move.arrivals,
+            sent_back=move.back,
+            refills=move.refills,
+            parent_bytes=parent_bytes,
+            child_bytes=child_bytes,
+            narrowed_bytes=narrowed,
         )
-        return moved, filled - sent
+
+    def charge_bytes(self, table: list[list[Amount]], level: int, t_idx: int, num_bytes: Amount) -> None:
+        table[level][t_idx] = table[level][t_idx] + num_bytes
 
     def charge(self, table: list[list[Amount]], level: int, t_idx: int, elements: Amount) -> None:
         table[level][t_idx] = table[level][t_idx] + elements * self.infos[t_idx].element_bytes
@@ -348,6 +411,11 @@ class _Counter:
         for dim in info.others:
             total = total * self.visits(dim, child.num_loops, spatial)
         return total
+
+
+def sum_bytes_of(op: Op, hierarchy: Hierarchy, convention: Convention) -> float:
+    """Bytes of an unfinished sum of an op; may be a fraction."""
+    return (hierarchy.sum_bits(op) if convention.partial_sums == "accumulator" else op.output.bits) / 8
 
 
 def is_open(gate: Amount) -> bool:

@@ -32,6 +32,10 @@ class Transfer(Generic[Number]):
             partial sums after spatial reduction.
         sent_back: Partial sums that the parent reads again (0 for inputs).
         refills: Steps in time at which the child's tile changes.
+        parent_bytes: Bytes of one element at the parent: more than the stored ones where it holds unfinished sums.
+        child_bytes: Bytes of one element at the child; the parent's for the compute unit.
+        narrowed_bytes: What finished outputs take less than `parent_bytes` says on their last way into the
+            outermost memory, all together.
     """
 
     tensor: int
@@ -41,6 +45,9 @@ class Transfer(Generic[Number]):
     delivered: Number
     sent_back: Number
     refills: Number
+    parent_bytes: Number
+    child_bytes: Number
+    narrowed_bytes: Number
 
     def converted(self, convert: Callable[[Number], Other]) -> Transfer[Other]:
         """The same transfer with every number converted."""
@@ -52,6 +59,9 @@ class Transfer(Generic[Number]):
             delivered=convert(self.delivered),
             sent_back=convert(self.sent_back),
             refills=convert(self.refills),
+            parent_bytes=convert(self.parent_bytes),
+            child_bytes=convert(self.child_bytes),
+            narrowed_bytes=convert(self.narrowed_bytes),
         )
 
 

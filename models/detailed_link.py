@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..archdsl import DimClass, Op, Tensor, TensorAxis, TensorRole, ceil_div
+from ..archdsl import DimClass, Op, Tensor, TensorAxis, TensorRole
 from .counts import Counts, Transfer
 from .detailed_array import time_steps
 from .detailed_timing import LevelTiming, Timing
@@ -66,14 +66,18 @@ def link_of(
     if not is_output and not (child.keeps_tiles and child.skips_holes):
         refills, moved = _moved_anew(counts.nest, pieces, tensor, holder, child, transfer.refills)
         scale = np.maximum(moved / transfer.filled, 1.0)
-    rows = _rows(counts.nest, pieces, tensor, holder, parent)
-    each = scale * tensor.bits / 8 / refills
-    fetched = each * (transfer.sent_back if is_output else transfer.delivered)
-    stored = each * transfer.delivered if is_output else zero
+    rows = _rows(counts.nest, pieces, tensor, holder, parent, transfer.parent_bytes * 8 + zero)
+    each = scale / refills
+    taken = each * (transfer.sent_back if is_output else transfer.delivered)
+    given = each * transfer.delivered if is_output else zero
+    fetched = taken * transfer.parent_bytes
+    stored = given * transfer.parent_bytes - transfer.narrowed_bytes / refills
     caches = [level for level in timing.levels[transfer.parent + 1 : transfer.child] if level.is_cache]
     served = _served(op, tensor, rows, fetched, stored, refills, parent, caches, warm_caches)
     times = [cycles / counts.instances[transfer.parent] for cycles in served]
-    at_child = rows.padding(child) * transfer.filled / transfer.delivered / counts.instances[transfer.child]
+    there = rows.scaled(transfer.child_bytes / transfer.parent_bytes)
+    at_child = there.padding(child) * transfer.filled / transfer.delivered / counts.instances[transfer.child]
+    at_child = at_child * transfer.child_bytes
     passes_lanes = timing.vector_lanes > 0 and transfer.parent == 0
     return Link(
         child=transfer.child,
@@ -83,9 +87,9 @@ def link_of(
         parent_in=times[0],
         parent_out=times[1],
         parent_shared=times[2],
-        child_in=fetched * at_child / child.write_bytes_per_cycle,
-        child_out=stored * at_child / child.read_bytes_per_cycle,
-        lanes=stored * 8 / tensor.bits / timing.vector_lanes if passes_lanes else zero,
+        child_in=taken * at_child / child.write_bytes_per_cycle,
+        child_out=given * at_child / child.read_bytes_per_cycle,
+        lanes=given / timing.vector_lanes if passes_lanes else zero,
     )
 
 
@@ -100,6 +104,10 @@ class Rows:
 
     length_bytes: FloatArray
     step_bytes: FloatArray
+
+    def scaled(self, factor: FloatArray) -> Rows:
+        """The same rows of wider or narrower elements."""
+        return Rows(self.length_bytes * factor, np.floor(self.step_bytes * factor))
 
     def padding(self, level: LevelTiming) -> FloatArray:
         """Factor by which a row grows when it moves in whole lines of the level.
@@ -225,24 +233,25 @@ class _Extent:
     size: int
 
 
-def _rows(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder, parent: LevelTiming) -> Rows:
-    """Rows of a tile as they stand in `parent`: along the last axis, unless the memory has a layout of its own."""
-    scale, zero = tensor.bits / 8, np.zeros(pieces.batch)
+def _rows(nest: Nest, pieces: Pieces, tensor: Tensor, holder: Holder, parent: LevelTiming, bits: FloatArray) -> Rows:
+    """Rows of a tile as they stand in `parent`, in elements of some bits: along the last axis, unless the memory has a layout of its own."""
+    scale, zero = bits / 8, np.zeros(pieces.batch)
     extents = [_extent(nest, pieces, axis, holder) for axis in tensor.axes]
     if parent.packs_weights and tensor.role is TensorRole.WEIGHT:
         return Rows(np.multiply.reduce([zero + scale, *(extent.tile for extent in extents)]), zero)
     if parent.channels_last and tensor.role is not TensorRole.WEIGHT:
-        return _pixel_rows(nest.op, tensor, extents, zero)
+        return _pixel_rows(nest.op, tensor, extents, bits)
     last = extents[-1] if extents else _Extent(zero + 1, zero, 1)
-    return Rows(last.tile * scale, zero + max(ceil_div(last.size * tensor.bits, 8), 1))
+    return Rows(last.tile * scale, np.maximum(np.ceil(last.size * scale), 1.0))
 
 
-def _pixel_rows(op: Op, tensor: Tensor, extents: Sequence[_Extent], zero: FloatArray) -> Rows:
+def _pixel_rows(op: Op, tensor: Tensor, extents: Sequence[_Extent], element_bits: FloatArray) -> Rows:
     """Rows of an activation that stands channels last: neighbours along channels, then, where a tile has all, columns."""
     is_channel = [not axis.is_sliding and op.dim_class(axis.terms[0][0]) is not DimClass.PIXEL for axis in tensor.axes]
     channels = [extent for extent, is_one in zip(extents, is_channel, strict=True) if is_one]
     pixels = [extent for extent, is_one in zip(extents, is_channel, strict=True) if not is_one]
-    length, is_whole, bits, step_bits = zero + tensor.bits, zero == 0, tensor.bits, zero
+    zero = np.zeros_like(element_bits)
+    length, is_whole, bits, step_bits = element_bits, zero == 0, element_bits.astype(np.int64), zero
     for extent in reversed(channels):
         step_bits = np.where(is_whole, extent.starts * bits, step_bits)
         length = np.where(is_whole, length * extent.tile, length)

@@ -134,7 +134,8 @@ def with_pass_times(prices: Prices, arch: SpatialArch, op: Op) -> Prices:
     if held is None or not (is_alone and is_inside):
         return prices
     rates = prices.write_bytes_per_cycle.copy()
-    rates[idx] = np.minimum(rates[idx], held.bits / 8 / array.load_cycles)
+    bits = hierarchy.sum_bits(op) if held.role is TensorRole.OUTPUT else held.bits
+    rates[idx] = np.minimum(rates[idx], bits / 8 / array.load_cycles)
     return replace(prices, write_bytes_per_cycle=rates)
 
 

@@ -151,8 +151,8 @@ def estimate_op(
         MappingError: The mapping is illegal for this op and architecture.
         ModelError: The architecture cannot run the op's datatype.
     """
-    require_legal(mapping, op, arch)
     rules = CONVENTIONS[convention] if isinstance(convention, str) else convention
+    require_legal(mapping, op, arch, has_wide_sums=rules.partial_sums == "accumulator")
     resolved = resolve(arch) if numbers is None else numbers
     hierarchy = hierarchy_of(arch)
     nest, tiles = nest_of(op, mapping, hierarchy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..archdsl import DimClass, SpatialArch, TensorRole
+from ..archdsl import DimClass, Op, SpatialArch, TensorRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +20,14 @@ class LevelInfo:
         num_fanouts: Fan-outs above it: 0 for a chip-wide memory.
         keeps: Roles that it may hold.
         must_keep: Roles that may not bypass it.
+        holds_sums: Whether it is a memory of accumulators: it keeps outputs alone, as sums, finished or not.
     """
 
     name: str
     num_fanouts: int
     keeps: frozenset[TensorRole]
     must_keep: frozenset[TensorRole]
+    holds_sums: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +57,22 @@ class AxisInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """Levels outermost first, and the axes of all fan-outs outermost first."""
+    """Levels outermost first, and the axes of all fan-outs outermost first.
+
+    Attributes:
+        levels, axes: See above.
+        compute: Name of the compute unit.
+        accumulator_bits: Datatypes with the width of their accumulators, as far as the architecture states it.
+    """
 
     levels: tuple[LevelInfo, ...]
     axes: tuple[AxisInfo, ...]
     compute: str
+    accumulator_bits: tuple[tuple[str, int], ...] = ()
+
+    def sum_bits(self, op: Op) -> int:
+        """Width of an op's unfinished sums: the accumulator's, or the stored output's where that is wider or nothing is stated."""
+        return max(dict(self.accumulator_bits).get(op.datatype, 0), op.output.bits)
 
     def level_idx(self, name: str) -> int:
         """Position of a level.
@@ -106,6 +119,7 @@ def hierarchy_of(arch: SpatialArch) -> Hierarchy:
                     num_fanouts=num_fanouts,
                     keeps=frozenset(node.keeps),
                     must_keep=frozenset(node.must_keep),
+                    holds_sums=bool(levels) and tuple(node.keeps) == (TensorRole.OUTPUT,),
                 )
             )
         elif node.kind == "fanout":
@@ -123,7 +137,16 @@ def hierarchy_of(arch: SpatialArch) -> Hierarchy:
                 for axis in node.axes
             ]
             num_fanouts += 1
-    return Hierarchy(levels=tuple(levels), axes=(*axes, *_intrinsic_axes(arch, num_fanouts)), compute=arch.compute.name)
+    return Hierarchy(
+        levels=tuple(levels),
+        axes=(*axes, *_intrinsic_axes(arch, num_fanouts)),
+        compute=arch.compute.name,
+        accumulator_bits=tuple(
+            (name, kind.accumulator_bits)
+            for name, kind in sorted(arch.compute.datatypes.items())
+            if kind.accumulator_bits is not None
+        ),
+    )
 
 
 def _intrinsic_axes(arch: SpatialArch, fanout_idx: int) -> list[AxisInfo]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["cycles", "pJ", "mm^2"]
+Unit = Literal["cycles", "pJ", "mm^2", "s", "bytes", "W"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,33 @@ def preset_table(archs: Sequence[Arch]) -> Table:
     return table
 
 
+def system_table(systems: Sequence[System]) -> Table:
+    """One row per system: its chips, what connects them, and what is calibrated."""
+    table = _table("system", "chips", "links", "topology", "calibrations")
+    for system in systems:
+        chips = ", ".join(f"{group.count} x {group.arch.name}" for group in system.chips)
+        links = ", ".join(f"{link.name} {link.bandwidth}" for link in system.links)
+        shapes = ", ".join(dict.fromkeys(entry.kind for entry in system.topology))
+        table.add_row(system.name, chips, links or ABSENT, shapes or ABSENT, ", ".join(system.calibrations) or ABSENT)
+    return table
+
+
+def system_record(system: System) -> dict[str, object]:
+    """What a system is made of, for JSON."""
+    return {
+        "name": system.name,
+        "kind": system.kind,
+        "description": system.description,
+        "chips": {group.name: {"arch": group.arch.name, "count": group.count} for group in system.chips},
+        "links": [
+            {"name": link.name, "bytes_per_s": link.bandwidth.amount, "latency_s": link.latency_s}
+            for link in system.links
+        ],
+        "topology": [entry.kind for entry in system.topology],
+        "calibrations": list(system.calibrations),
+    }
+
+
 def heading_lines(arch: Arch) -> Iterator[str]:
     """What stands above an architecture's table."""
     totals = totals_of(arch)

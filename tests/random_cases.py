@@ -344,3 +344,11 @@ def random_case(rng: Random, most_macs: int = 150) -> Case:
     op = random_op(rng, most_macs)
     arch = random_arch(rng)
     return Case(op=op, arch=arch, mapping=random_mapping(rng, op, arch))
+
+
+def with_accumulator_bits(arch: SpatialArch, bits: int) -> SpatialArch:
+    """An architecture that states the width of its accumulators."""
+    kinds = {name: kind.model_copy(update={"accumulator_bits": bits}) for name, kind in arch.compute.datatypes.items()}
+    compute = arch.compute.model_copy(update={"datatypes": kinds})
+    nodes = tuple(compute if node.kind == "compute" else node for node in arch.hierarchy)
+    return arch.model_copy(update={"hierarchy": nodes})

@@ -49,7 +49,8 @@ def load_workload(
         shapes: Sizes of open dims.
         strict: Whether a node that cannot be modelled is an error.
         datatype: Count every float tensor as this type; None keeps the network's own.
-        acc_bits: Width of every product's output, partial sums included; None for its stored width.
+        acc_bits: Width of every product's stored output, where it is not the network's; sums that are not finished may be
+            wider (see docs/counting.md).
         fuse: Join element-wise nodes to the product before them; see `import_onnx`.
 
     Raises:

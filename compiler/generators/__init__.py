@@ -6,9 +6,10 @@ from .networks import (
     quantised_mobilenet,
     quantised_resnet8,
     quantised_resnet50,
+    quantised_resnext,
     quantised_tiny,
 )
-from .random_graphs import random_quantised_graph
+from .random_graphs import random_grouped_graph, random_quantised_graph
 from .transformer import quantised_transformer
 
 __all__ = [
@@ -17,7 +18,9 @@ __all__ = [
     "quantised_mobilenet",
     "quantised_resnet8",
     "quantised_resnet50",
+    "quantised_resnext",
     "quantised_tiny",
     "quantised_transformer",
+    "random_grouped_graph",
     "random_quantised_graph",
 ]

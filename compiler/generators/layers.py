@@ -34,17 +34,16 @@ def conv(
     *,
     stride: int = 1,
     pads: Pads | None = None,
-    is_depthwise: bool = False,
+    groups: int = 1,
     has_relu: bool = True,
 ) -> QuantisedTensor:
     """A convolution with weights of one scale per channel, and bias.
 
     Args:
         pads: What `same_pads` says unless given.
-        is_depthwise: Every channel has a filter of its own; `filters` is then their number.
+        groups: Of channels that see only each other: as many as channels, and `filters`, in a depthwise convolution.
     """
     channels, *size = tensor.shape[1:]
-    groups = channels if is_depthwise else 1
     pads = same_pads(size, kernel, stride) if pads is None else pads
     weights = draw_weights(
         builder.rng, (filters, channels // groups, *kernel), tensor.samples, tensor.scale.scale,

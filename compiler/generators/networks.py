@@ -1,11 +1,12 @@
-"""Quantised networks in the shapes of MLPerf Tiny and ResNet-50, with random weights.
+"""Quantised networks in the shapes of MLPerf Tiny, ResNet-50 and ResNeXt, with random weights.
 
 They stand in for trained ones where only shapes, scales and integers matter: in tests and in measurements of speed.
 Each is a function of its seed alone. Activations are int8 and asymmetric, convolutions have a scale per channel, and
 scales are calibrated on inputs that are drawn evenly from all integers.
 
 Source: Banbury et al., MLPerf Tiny Benchmark, NeurIPS Datasets and Benchmarks 2021; He et al., Deep Residual Learning
-for Image Recognition, CVPR 2016, figure 5 and table 1, with the stride in the 3x3 convolution.
+for Image Recognition, CVPR 2016, figure 5 and table 1, with the stride in the 3x3 convolution; Xie et al., Aggregated
+Residual Transformations for Deep Neural Networks, CVPR 2017, table 1.
 """
 
 from __future__ import annotations
@@ -117,20 +118,48 @@ def quantised_resnet50(seed: int, size: int = 224) -> ModelProto:
     return builder.finish([dense(builder, flat, 1000, is_gemm=True)])
 
 
+def quantised_resnext(seed: int, size: int = 28, filters: int = 32, groups: int = 8) -> ModelProto:
+    """A small ResNeXt for 10 classes of [1, 3, size, size] images: four bottlenecks in two stages, with groups; returns logits.
+
+    Args:
+        seed: Of the weights.
+        size: Height and width of the image; a multiple of 4.
+        filters: Channels of the first stage's convolutions in groups; the second one has twice as many.
+        groups: Their groups, in both stages.
+
+    Raises:
+        ValueError: `size` is out of range, or `groups` do not divide `filters`.
+    """
+    if size < 4 or size % 4 or groups < 1 or filters % groups:
+        raise ValueError(f"size {size} must be a multiple of 4, and filters {filters} one of groups {groups}")
+    builder = GraphBuilder(seed, num_samples=2, name="resnext")
+    image = builder.add_input((1, 3, size, size), Scale(scale=float(np.float32(0.0187)), zero_point=-14))
+    tensor = conv(builder, image, 32, (3, 3), stride=2)
+    for width, stride in ((filters, 1), (filters, 1), (2 * filters, 2), (2 * filters, 1)):
+        has_projection = tensor.shape[1] != 2 * width
+        tensor = _bottleneck(
+            builder, tensor, width, stride, has_projection=has_projection, groups=groups, expansion=2
+        )  # fmt: skip
+    mean = average_all(builder, tensor, is_global=True)
+    flat = builder.move("Flatten", mean, lambda array: array.reshape(len(array), -1))
+    return builder.finish([dense(builder, flat, 10, is_gemm=True)])
+
+
 def _scaled(filters: int, width: float) -> int:
     return max(1, int(filters * width))
 
 
 def _depthwise(builder: GraphBuilder, tensor: QuantisedTensor, stride: int = 1) -> QuantisedTensor:
-    return conv(builder, tensor, tensor.shape[1], (3, 3), stride=stride, is_depthwise=True)
+    return conv(builder, tensor, tensor.shape[1], (3, 3), stride=stride, groups=tensor.shape[1])
 
 
 def _bottleneck(
-    builder: GraphBuilder, tensor: QuantisedTensor, filters: int, stride: int, *, has_projection: bool
-) -> QuantisedTensor:
+    builder: GraphBuilder, tensor: QuantisedTensor, filters: int, stride: int, *, has_projection: bool, groups: int = 1,
+    expansion: int = 4,
+) -> QuantisedTensor:  # fmt: skip
     inner = conv(builder, tensor, filters, (1, 1))
-    inner = conv(builder, inner, filters, (3, 3), stride=stride, pads=(1, 1, 1, 1))
-    inner = conv(builder, inner, 4 * filters, (1, 1), has_relu=False)
+    inner = conv(builder, inner, filters, (3, 3), stride=stride, pads=(1, 1, 1, 1), groups=groups)
+    inner = conv(builder, inner, expansion * filters, (1, 1), has_relu=False)
     if has_projection:
-        tensor = conv(builder, tensor, 4 * filters, (1, 1), stride=stride, has_relu=False)
+        tensor = conv(builder, tensor, expansion * filters, (1, 1), stride=stride, has_relu=False)
     return add(builder, tensor, inner)

@@ -12,7 +12,7 @@ from .quantisation import Scale
 from .random_draws import Drawing
 from .random_elements import random_activation, random_binary, random_pool
 from .random_movement import random_concat, random_pad, random_reshape, random_slice, random_transpose
-from .random_products import random_conv, random_matmul, random_self_product
+from .random_products import random_conv, random_grouped_conv, random_matmul, random_self_product
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,6 +56,29 @@ def random_quantised_graph(seed: int) -> ModelProto:
         tensor = drawing.choose(_STEPS)(drawing)
         if tensor is not None:
             drawing.add(tensor)
+    return builder.finish(drawing.unused())
+
+
+def random_grouped_graph(seed: int) -> ModelProto:
+    """One or two convolutions in groups behind each other, of 2 to 48 channels.
+
+    Windows, forms and datatypes as of `random_quantised_graph`; groups narrower and wider than arrays, and of sizes that
+    are no powers of two.
+
+    Args:
+        seed: What alone decides.
+    """
+    rng = np.random.default_rng(seed)
+    is_qoperator = rng.random() < 0.25
+    opset = int(rng.choice(QOPERATOR_OPSETS if is_qoperator else QDQ_OPSETS))
+    dtype = "uint8" if rng.random() < 0.25 else "int8"
+    builder = GraphBuilder(seed, opset=opset, dtype=dtype, num_samples=4, name=f"grouped_{seed}")
+    drawing = Drawing(builder, is_qoperator=is_qoperator)
+    channels = drawing.draw(1, 8) * drawing.draw(2, 6)
+    shape = (drawing.choose([1, 1, 2]), channels, drawing.draw(3, 9), drawing.draw(3, 9))
+    drawing.add(builder.add_input(shape, Scale(scale=float(np.float32(0.03)), zero_point=drawing.draw(0, 100))))
+    for _ in range(drawing.draw(1, 2)):
+        drawing.add(random_grouped_conv(drawing))
     return builder.finish(drawing.unused())
 
 

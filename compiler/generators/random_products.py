@@ -22,11 +22,26 @@ def random_conv(drawing: Drawing) -> QuantisedTensor | None:
     tensor = drawing.pick(lambda found: len(found.shape) == 4)
     if tensor is None:
         return None
-    channels, *size = tensor.shape[1:]
-    axes = [_draw_axis(drawing, length) for length in size]
-    kernel, strides, dilations, before, after = (tuple(axis[at] for axis in axes) for at in range(5))
+    channels = tensor.shape[1]
+    axes = [_draw_axis(drawing, length) for length in tensor.shape[2:]]
     groups = drawing.choose([1, 1, channels, *(g for g in range(2, channels) if channels % g == 0)])
-    filters = groups * drawing.draw(1, max(1, 8 // groups))
+    return _conv(drawing, tensor, axes, groups, groups * drawing.draw(1, max(1, 8 // groups)))
+
+
+def random_grouped_conv(drawing: Drawing) -> QuantisedTensor:
+    """The latest tensor in any number of groups but one, of 1 to 20 outputs each."""
+    tensor = drawing.tensors[-1]
+    channels = tensor.shape[1]
+    axes = [_draw_axis(drawing, length) for length in tensor.shape[2:]]
+    groups = drawing.choose([g for g in range(2, channels + 1) if channels % g == 0])
+    return _conv(drawing, drawing.use(tensor), axes, groups, groups * drawing.draw(1, max(2, min(20, 96 // groups))))
+
+
+def _conv(
+    drawing: Drawing, tensor: QuantisedTensor, axes: Sequence[tuple[int, int, int, int, int]], groups: int, filters: int
+) -> QuantisedTensor:
+    channels = tensor.shape[1]
+    kernel, strides, dilations, before, after = (tuple(axis[at] for axis in axes) for at in range(5))
     pads = (before[0], before[1], after[0], after[1])
     window: dict[str, Any] = {"strides": strides, "dilations": dilations, "pads": pads}
     weights = _draw(

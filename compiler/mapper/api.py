@@ -40,7 +40,7 @@ _ROUNDING = 1e-9
 """By how much scores may differ that were added up in different orders."""
 
 
-_Shape = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Hierarchy, tuple[float, ...]]
+_Shape = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Hierarchy, tuple[float, ...], int]
 """What the tables of a search depend on: dims and tensors of the op, hierarchy, capacities below the fan-outs."""
 
 
@@ -194,7 +194,7 @@ class Mapper:
 
     def _shape_of(self, op: Op, arch: SpatialArch) -> _Shape:
         hierarchy = hierarchy_of(arch)
-        return (op.dims, op.tensors, hierarchy, _inner_capacities(hierarchy, _capacities(arch)))
+        return (op.dims, op.tensors, hierarchy, _inner_capacities(hierarchy, _capacities(arch)), hierarchy.sum_bits(op))
 
     def _problem_of(self, op: Op, shape: _Shape) -> Problem:
         if shape not in self._problems:

@@ -34,7 +34,7 @@ class Found:
         columns: Its row in the option's tilings.
         traffic: What it moves.
         kinds: [groups, tilings] what lies below the outermost segment: see `Below`.
-        scale: [4, tilings] see `walk.Inner`.
+        scale: [5, tilings] see `walk.Inner`.
     """
 
     scores: FloatArray
@@ -156,7 +156,9 @@ class Completion:
         """The least of each of energy, cycles and main-memory bytes, around tiles of one element."""
         num_levels = len(self.problem.hierarchy.levels)
         nothing = Traffic([0.0] * num_levels, [0.0] * num_levels, [1.0] * num_levels, 0.0)
-        inner = self._inner(nothing, np.zeros((4, 1)))._replace(energy=np.zeros(1))
+        scale = np.zeros((5, 1))
+        scale[4] = self.problem.tensors[-1].element_bytes
+        inner = self._inner(nothing, scale)._replace(energy=np.zeros(1))
         kinds = self.tables.below.kinds(np.ones((len(self.problem.sizes), 1, 1)))
         powers = self._goal.powers
         parts = [0.0, 0.0, 0.0]

@@ -57,7 +57,7 @@ def _short_capacity(tables: Tables, memories: Sequence[Memory], op: str) -> Infe
         copies = 2 if memory.double_buffered else 1
         fixed = [float(problem.fixed_tiles.get((idx, dim), 1)) for dim in range(len(problem.sizes))]
         terms = tuple(
-            (info.tensor.name, copies * int(np.ceil(footprint(info, fixed))))
+            (info.tensor.name, copies * int(np.ceil(footprint(info, fixed, problem.least_width(info, idx)))))
             for info in problem.tensors
             if all(idx in pattern.levels[info.idx] for pattern in tables.patterns)
         )

@@ -185,7 +185,7 @@ def inner_traffic(
     capacities: Sequence[float],
     *,
     with_steps: bool,
-) -> tuple[Traffic, npt.NDArray[np.bool_] | bool]:
+) -> tuple[Traffic, npt.NDArray[np.bool_] | bool, FloatArray | float]:
     """Traffic of every transfer whose child is the compute unit or a level below a fan-out.
 
     Args:
@@ -197,7 +197,8 @@ def inner_traffic(
         with_steps: Whether steps are wanted; they are 0 otherwise.
 
     Returns:
-        The traffic, charged at parents and children, and whether all tiles below fan-outs fit.
+        The traffic, charged at parents and children, whether all tiles below fan-outs fit, and the bytes of one output
+        element at its innermost level outside the fan-outs, or at the raised holder where the output is raised.
     """
     num_levels = len(problem.hierarchy.levels)
     read: list[FloatArray | float] = [0.0] * num_levels
@@ -205,24 +206,49 @@ def inner_traffic(
     used: dict[int, FloatArray | float] = {}
     sites = _sites(problem, frame, chains)
     compute = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
+    last_width: FloatArray | float = 0.0
     for info in problem.tensors:
         parent = pattern.parent(problem, info.idx, 0)
+        levels = [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]
+        widths = _widths(
+            problem, info, frame, [sites[info.idx, level] for level in levels] + [compute], [parent, *levels]
+        )
+        is_raised = info.idx == pattern.raised
+        if info.is_output:
+            last_width = widths[is_raised]
         starts: FloatArray | float = info.elements
-        for level in [lv for lv in pattern.levels[info.idx] if problem.segment_of[lv] > 0]:
+        for at, level in enumerate(levels):
             site = sites[info.idx, level]
             limited = [np.minimum(e, s) for e, s in zip(site.extents, problem.sizes, strict=True)]
-            used[level] = used.get(level, 0.0) + footprint(info, limited)
-            if info.idx == pattern.raised and problem.segment_of[parent] == 0:
+            used[level] = used.get(level, 0.0) + footprint(info, limited, widths[at + 1])
+            if is_raised and at == 0:
                 starts = 0.0
             else:
-                starts = charge(problem, info, frame, site, parent, level, starts, read, write)
+                some = (widths[at], widths[at + 1])
+                starts = charge(problem, info, frame, site, parent, level, starts, read, write, some)
             parent = level
-        charge(problem, info, frame, compute, parent, None, starts, read, write)
+        charge(problem, info, frame, compute, parent, None, starts, read, write, (widths[-1], 0.0))
     steps = _steps(problem, frame) if with_steps else 0.0
     fits: npt.NDArray[np.bool_] | bool = True
     for level, amount in used.items():
         fits = fits & (amount <= capacities[level])
-    return Traffic(read, write, _instances(problem, frame), steps), fits
+    return Traffic(read, write, _instances(problem, frame), steps), fits, last_width
+
+
+def _widths(
+    problem: Problem, info: TensorInfo, frame: Frame, sites: Sequence[Site], parents: Sequence[int]
+) -> list[FloatArray | float]:
+    """Bytes of one element at the parents of some sites."""
+    if info.sum_bytes == info.element_bytes:
+        return [info.element_bytes] * len(parents)
+    return [parent_width(problem, info, frame, site, parent) for site, parent in zip(sites, parents, strict=True)]
+
+
+def parent_width(problem: Problem, info: TensorInfo, frame: Frame, site: Site, parent: int) -> FloatArray | float:
+    """Bytes of one element at the parent of a site, by what arrives there."""
+    if not info.is_output:
+        return info.element_bytes
+    return problem.width(info, parent, delivered(problem, info, frame, site, problem.segment_of[parent]))
 
 
 def charge(
@@ -235,31 +261,34 @@ def charge(
     starts: FloatArray | float,
     read: list[FloatArray | float],
     write: list[FloatArray | float],
+    widths: tuple[FloatArray | float, FloatArray | float],
 ) -> FloatArray | float:
     """Charges one transfer to its parent and child levels; `child` is None for the compute unit.
+
+    `widths` are the bytes of one element at the parent and at the child.
 
     Returns:
         For outputs, elements that start from nothing at the child.
     """
     segment = problem.segment_of[parent]
-    scale = info.element_bytes
+    at_parent, at_child = widths
     amount = filled(problem, info, frame, site, segment)
     crossing = delivered(problem, info, frame, site, segment)
     if not info.is_output:
-        read[parent] = read[parent] + crossing * scale
+        read[parent] = read[parent] + crossing * at_parent
         if child is not None:
-            write[child] = write[child] + amount * scale
+            write[child] = write[child] + amount * at_child
         return 0.0
     groups = delivered(problem, info, frame, site, segment, every_axis=True)
     is_every = problem.convention.partial_sum_refills == "every" and child is not None and site.segment > 0
     first_instances = first_with_work(problem, info, frame, site) if is_every else 1.0
     back, sent = returned_sums(problem.convention, info.elements, amount, crossing, groups, first_instances, starts)
-    write[parent] = write[parent] + crossing * scale
-    read[parent] = read[parent] + back * scale
+    write[parent] = write[parent] + (crossing * at_parent - problem.narrowed(info, parent, at_parent))
+    read[parent] = read[parent] + back * at_parent
     if child is not None:
-        write[child] = write[child] + sent * scale
+        write[child] = write[child] + sent * at_child
         drained = amount if problem.convention.final_drain_is_read else amount - info.elements
-        read[child] = read[child] + drained * scale
+        read[child] = read[child] + drained * at_child
     return amount - sent
 
 
@@ -284,7 +313,7 @@ class Raised:
             tensor.
         keys: [dims, numbers]: per dim the extent of its tile, and per fan-out above it, innermost first, the
             extent around the segment and the factors on all axes and on those that share.
-        scale: See `walk.Inner.scale`.
+        scale: The first four of `walk.Inner.scale`.
     """
 
     is_possible: npt.NDArray[np.bool_] | bool
@@ -316,7 +345,8 @@ def raised_holder(problem: Problem, pattern: Pattern, frame: Frame, chains: Sequ
     still = Site(site.segment, site.extents)
     scale = [_windows(problem, info, frame, still, 0, extents) for extents in (site.extents, crossing, grouped)]
     firsts = info.elements * first_with_work(problem, info, frame, site)
-    return Raised(is_possible, keys, [amount * info.element_bytes for amount in (*scale, firsts)])
+    unit = 1.0 if info.is_output else info.element_bytes
+    return Raised(is_possible, keys, [amount * unit for amount in (*scale, firsts)])
 
 
 def _sites(problem: Problem, frame: Frame, chains: Sequence[Tilings]) -> dict[tuple[int, int], Site]:

@@ -326,20 +326,21 @@ class _Relaxed:
         problem = self.problem
         tensor, parent, inner = chain.tensor, chain.parent, chain.levels
         info = problem.tensors[tensor]
-        scale = info.element_bytes
         num_levels = len(problem.hierarchy.levels)
         read: list[FloatArray | float] = [0.0] * num_levels
         write: list[FloatArray | float] = [0.0] * num_levels
         whole = info.elements
         drain_free = 0.0 if problem.convention.final_drain_is_read else whole
+        drained: FloatArray | float = 0.0
         for at, level in enumerate(inner):
             if chain.is_raised and at == 0:
                 # Once at the very least.
+                least = whole * info.element_bytes
                 if info.is_output:
-                    write[parent] = write[parent] + whole * scale
+                    write[parent] = write[parent] + least
                 else:
-                    read[parent] = read[parent] + whole * scale
-                    write[level] = write[level] + whole * scale
+                    read[parent] = read[parent] + least
+                    write[level] = write[level] + least
                 parent = level
                 continue
             amount = self.moved(tensor, level, parent, shared=None) * whole
@@ -349,21 +350,25 @@ class _Relaxed:
                 amount = amount * (held / whole)
                 crossing = crossing * (shared / whole)
             if info.is_output:
-                write[parent] = write[parent] + crossing * scale
+                width = problem.width(info, parent, crossing)
+                write[parent] = write[parent] + (crossing * width - problem.narrowed(info, parent, width))
+                read[parent] = read[parent] + drained * width
                 if problem.segment_of[parent] == 0:
                     # Outside the fan-outs every element starts from nothing just once.
-                    read[parent] = read[parent] + (crossing - whole) * scale
-                read[level] = read[level] + np.maximum(amount - drain_free, 0.0) * scale
+                    read[parent] = read[parent] + (crossing - whole) * width
+                drained = np.maximum(amount - drain_free, 0.0)
             else:
-                read[parent] = read[parent] + crossing * scale
-                write[level] = write[level] + amount * scale
+                read[parent] = read[parent] + crossing * info.element_bytes
+                write[level] = write[level] + amount * info.element_bytes
             parent = level
         if info.is_output:
             write[parent] = write[parent] + last.write[parent]
+            # More than one arrival of some element: sums there are not finished.
+            arrivals = last.write[parent] / problem.least_width(info, parent)
+            width = problem.width(info, parent, arrivals)
             # Accumulations into what starts from nothing read nothing, but drain once each in exchange.
-            drains = read[parent]
-            least = np.maximum(last.write[parent] - drain_free * scale, 0.0)
-            read[parent] = np.maximum(drains, least)
+            least = np.maximum(last.write[parent] - drain_free * width, 0.0)
+            read[parent] = np.maximum(read[parent] + drained * width, least)
         else:
             read[parent] = read[parent] + last.read[parent]
         return Traffic(read, write, [1.0] * num_levels, 0.0)

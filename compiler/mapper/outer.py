@@ -108,9 +108,12 @@ class OuterChain:
             is_raised=np.array([point.is_raised for point in chain.points], dtype=np.bool_),
             moved=np.array(moved, dtype=np.int64),
             held=np.array(held, dtype=np.int64),
-            base=np.array([info.plain_elements * info.element_bytes for info in infos], dtype=np.float64),
-            whole=np.array([info.elements * info.element_bytes for info in infos], dtype=np.float64),
-            is_rounded=np.array([info.tensor.bits % 8 != 0 for info in infos], dtype=np.bool_),
+            base=np.array([info.plain_elements * _unit(info) for info in infos], dtype=np.float64),
+            whole=np.array([info.elements * _unit(info) for info in infos], dtype=np.float64),
+            is_rounded=np.array([info.is_rounded for info in infos], dtype=np.bool_),
+            element_bytes=problem.tensors[-1].element_bytes,
+            sum_bytes=problem.tensors[-1].sum_bytes,
+            holds_sums=np.array([level.holds_sums for level in problem.hierarchy.levels], dtype=np.bool_),
         )
         self._forms = [_group_form(problem, infos, slides, dims, is_first=not k) for k, dims in enumerate(below.groups)]
 
@@ -208,8 +211,13 @@ def _group_form(
         first_window=np.cumsum([0, *(len(axes) for axes in windows)], dtype=np.int64),
         windows=np.array(pairs, dtype=np.int64).reshape(-1, 4),
         slide=np.array([-1 if slide is None else place.get(slide, -1) for slide in slides], dtype=np.int64),
-        unit=np.array([info.element_bytes if is_first else 1.0 for info in infos], dtype=np.float64),
+        unit=np.array([_unit(info) if is_first else 1.0 for info in infos], dtype=np.float64),
     )
+
+
+def _unit(info: TensorInfo) -> float:
+    """Bytes of an element, but for outputs, which are counted in elements: their width depends on what arrives."""
+    return 1.0 if info.is_output else info.element_bytes
 
 
 def _flags(rows: Sequence[Sequence[bool]], width: int) -> Bools:

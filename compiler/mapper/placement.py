@@ -145,7 +145,9 @@ def tilings(problem: Problem, chain: Chain, capacities: Sequence[float], limit: 
         for site, point in enumerate(chain.points):
             info = problem.tensors[point.tensor]
             at = {dim: table[1 + site] for dim, table in zip(dims, tables[-1], strict=True)}
-            factors[:, site] = held_factor(problem, info, dims, at) * (info.element_bytes if group == 0 else 1.0)
+            factors[:, site] = held_factor(problem, info, dims, at)
+            # What arrives at a holder, and with it the width of an output there, is not known yet.
+            factors[:, site] *= problem.least_width(info, point.level) if group == 0 else 1.0
         held.append(factors)
         starts.append(starts[-1] + num)
     infos = [problem.tensors[point.tensor] for point in chain.points]
@@ -153,7 +155,7 @@ def tilings(problem: Problem, chain: Chain, capacities: Sequence[float], limit: 
         np.concatenate(held),
         np.array(starts, dtype=np.int64),
         np.array([point.level for point in chain.points], dtype=np.int64),
-        np.array([info.tensor.bits % 8 != 0 for info in infos], dtype=np.bool_),
+        np.array([info.is_rounded for info in infos], dtype=np.bool_),
         np.array(capacities, dtype=np.float64),
         limit,
     )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...archdsl import CompileError, Op, Tensor, TensorRole, nearest_hint
-from ...models import AxisInfo, Convention, Hierarchy, LevelInfo, Prices, sliding_axes
+from ...models import AxisInfo, Convention, Hierarchy, LevelInfo, Prices, sliding_axes, sum_bytes_of
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -30,6 +30,7 @@ class TensorInfo:
         plain_elements: Product of the sizes of `plain`.
         elements: Distinct elements of the whole tensor.
         element_bytes: Bytes of one element.
+        sum_bytes: Bytes of one unfinished sum; those of an element for inputs and weights.
     """
 
     tensor: Tensor
@@ -41,6 +42,12 @@ class TensorInfo:
     plain_elements: float
     elements: float
     element_bytes: float
+    sum_bytes: float
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether its tiles may end within a byte, so that they take whole bytes."""
+        return self.element_bytes % 1 != 0 or self.sum_bytes % 1 != 0
 
     @property
     def is_output(self) -> bool:
@@ -124,6 +131,7 @@ class Problem:
     def tensors(self) -> tuple[TensorInfo, ...]:
         """The op's tensors in dim indices."""
         at = {dim: idx for idx, dim in enumerate(self.dims)}
+        sum_bytes = sum_bytes_of(self.op, self.memories, self.convention)
         found: list[TensorInfo] = []
         for t_idx, tensor in enumerate(self.op.tensors):
             plain = tuple(at[axis.terms[0][0]] for axis in tensor.axes if not axis.is_sliding)
@@ -139,9 +147,28 @@ class Problem:
                     plain_elements=float(math.prod(self.sizes[d] for d in plain)),
                     elements=float(self.op.elements(tensor)),
                     element_bytes=tensor.bits / 8,
+                    sum_bytes=sum_bytes if tensor.role is TensorRole.OUTPUT else tensor.bits / 8,
                 )
             )
         return tuple(found)
+
+    def least_width(self, info: TensorInfo, level: int) -> float:
+        """Bytes of one element at a level, at least: those of a sum where it holds nothing else."""
+        holds_sums = info.is_output and self.hierarchy.levels[level].holds_sums
+        return info.sum_bytes if holds_sums else info.element_bytes
+
+    def width(self, info: TensorInfo, level: int, arrivals: FloatArray | float) -> FloatArray | float:
+        """Bytes of one element at a level into which so many of the output arrive (see docs/counting.md)."""
+        least = self.least_width(info, level)
+        if least == info.sum_bytes:
+            return least
+        if isinstance(arrivals, np.ndarray):
+            return np.where(arrivals > info.elements, info.sum_bytes, least)
+        return info.sum_bytes if arrivals > info.elements else least
+
+    def narrowed(self, info: TensorInfo, level: int, width: FloatArray | float) -> FloatArray | float:
+        """Bytes that finished outputs spare on their last way into the outermost level."""
+        return (width - info.element_bytes) * info.elements if level == 0 else 0.0
 
     @cached_property
     def dim_classes(self) -> list[tuple[int, ...]]:

@@ -259,7 +259,7 @@ class Search:
             part = tuple(rows_of(t, columns[here] - option_low) for t in option)
             spreads = [spread.take(rows[here]) for spread in self.tables.spread.spreads]
             frame = make_frame(self.problem, spreads, part)
-            traffic, fits = inner_traffic(
+            traffic, fits, width = inner_traffic(
                 self.problem, pattern, frame, part, self.capacities, with_steps=self.scorer.objective.latency > 0
             )
             shape = (len(here),)
@@ -283,7 +283,7 @@ class Search:
                         columns[here[at]] - option_low,
                         traffic.take(at),
                         self.tables.below.kinds(np.stack([stacked(some, shape)[:, at] for some in keys])),
-                        stacked(scale, shape)[:, at],
+                        stacked([*scale, width], shape)[:, at],
                     )
                 )
         return self.completion.complete(pattern, menu.options, Found.joined(found)) if found else np.inf

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .inner import Pattern, Site, charge, make_frame
+from .inner import Pattern, Site, charge, make_frame, parent_width
 from .menu import InnerChain, Menu, column_of, joined, kept_traffic, make_menu, outer_steps
 from .objective import Traffic, joined_traffic
 from .outer import Below, OuterChain, outer_chains
@@ -85,7 +85,7 @@ class Tables:
 
     def direct(self, tensor: int, parent: int) -> Traffic:
         """Traffic of a tensor that goes from `parent` straight to the compute unit, per spread; least over tilings."""
-        first = self._same_segment(parent)
+        first = self._stand_in(tensor, parent)
         if (tensor, first) not in self._direct:
             problem = self.problem
             info = problem.tensors[tensor]
@@ -94,12 +94,19 @@ class Tables:
             write: list[FloatArray | float] = [0.0] * num_levels
             site = Site(problem.num_fanouts, [1.0] * len(problem.sizes))
             frame = make_frame(problem, self.spread.spreads, [_empty(problem)] * problem.num_fanouts)
-            charge(problem, info, frame, site, first, None, info.elements, read, write)
+            width = parent_width(problem, info, frame, site, first)
+            charge(problem, info, frame, site, first, None, info.elements, read, write, (width, 0.0))
             self._direct[tensor, first] = Traffic(read, write, [1.0] * num_levels, 0.0)
         return self._direct[tensor, first].moved(first, parent)
 
-    def _same_segment(self, level: int) -> int:
-        """The outermost level of a level's segment: what moves through either is the same."""
+    def _stand_in(self, tensor: int, level: int) -> int:
+        """The outermost level through which a tensor moves as it does through a level.
+
+        That of its segment, but for outputs whose sums are wider than they: levels differ in what they hold.
+        """
+        info = self.problem.tensors[tensor]
+        if info.sum_bytes != info.element_bytes:
+            return level
         return self.problem.segment_of.index(self.problem.segment_of[level])
 
     def inner_chains(self, pattern: Pattern) -> list[InnerChain]:
@@ -117,7 +124,7 @@ class Tables:
 
     def grouped_direct(self, tensor: int, parent: int) -> Traffic:
         """`direct`, the least over each group of spreads."""
-        first = self._same_segment(parent)
+        first = self._stand_in(tensor, parent)
         key = (tensor, first)
         if key not in self._grouped:
             self._grouped[key] = self._least_by_group(self.direct(tensor, first))
@@ -125,7 +132,7 @@ class Tables:
 
     def grouped_kept(self, menu: Menu, chain: InnerChain) -> Traffic:
         """Least traffic of a tensor kept below a fan-out, over (group of spreads, largest class of tilings)."""
-        first = replace(chain, parent=0)
+        first = replace(chain, parent=self._stand_in(chain.tensor, chain.parent))
         key = (id(menu), first)
         if key not in self._grouped:
             if any((chain.tensor, level) in menu.windows for level in chain.levels):
@@ -138,7 +145,7 @@ class Tables:
                 last = column_of(self.grouped_direct(chain.tensor, chain.levels[-1]), np.arange(len(starts)))
                 kept = kept_traffic(self, menu, order[starts], menu.largest, first, last)
             self._grouped[key] = kept
-        return self._grouped[key].moved(0, chain.parent)
+        return self._grouped[key].moved(first.parent, chain.parent)
 
     def sketch(self, pattern: Pattern, menu: Menu) -> Sketch:
         """Coarse bounds on what a pattern moves below the outermost segment."""
@@ -166,12 +173,12 @@ class Tables:
         return self._clusters[key]
 
     def _clustered(self, menu: Menu, chain: InnerChain) -> Traffic:
-        first = replace(chain, parent=0)
+        first = replace(chain, parent=self._stand_in(chain.tensor, chain.parent))
         key = (id(menu), first)
         if key not in self._clustered_parts:
             clusters, _, _ = self._clusters[id(menu)]
             self._clustered_parts[key] = clusters.least_traffic(self._grouped_part(menu, first))
-        return self._clustered_parts[key].moved(0, chain.parent)
+        return self._clustered_parts[key].moved(first.parent, chain.parent)
 
     def _grouped_part(self, menu: Menu, chain: InnerChain) -> Traffic:
         if chain.levels:

@@ -152,18 +152,19 @@ def axis_elements(
     return whole - product
 
 
-def footprint(info: TensorInfo, extents: Sequence[FloatArray | float]) -> FloatArray | float:
+def footprint(info: TensorInfo, extents: Sequence[FloatArray | float], width: FloatArray | float) -> FloatArray | float:
     """Bytes of one tile of a tensor.
 
     Args:
         info: The tensor.
         extents: Per dim its extent at the holder, not above the dim's size.
+        width: Bytes of one element there.
     """
-    total: FloatArray | float = info.element_bytes
+    total: FloatArray | float = width
     for dim in info.plain:
         total = total * extents[dim]
     for (a, over_a), (b, over_b) in info.sliding:
         x, y = extents[a], extents[b]
         total = total * (x * y - np.maximum(x - over_a, 0.0) * np.maximum(y - over_b, 0.0))
     # Tiles of elements that are no whole number of bytes end at a byte.
-    return np.ceil(total) if info.tensor.bits % 8 else total
+    return np.ceil(total) if info.is_rounded else total

@@ -35,6 +35,8 @@ class ChainForm(NamedTuple):
         base: Bytes per unit of the refill terms.
         whole: Bytes of its whole tensor, once.
         is_rounded: Whether its tile takes whole bytes only.
+        element_bytes, sum_bytes: Of an output, finished and unfinished. Of outputs `held`, `base` and `whole` are in elements.
+        holds_sums: Per level whether it holds sums in any case.
     """
 
     parent: Ints
@@ -46,6 +48,9 @@ class ChainForm(NamedTuple):
     base: Floats
     whole: Floats
     is_rounded: Bools
+    element_bytes: float
+    sum_bytes: float
+    holds_sums: Bools
 
 
 class Goal(NamedTuple):
@@ -82,8 +87,9 @@ class Inner(NamedTuple):
         cycles: [n] cycles of the compute units.
         read, write: [n, levels] bytes that they move.
         instances: [n, levels] instances in use.
-        scale: [n, 4] for the raised point: bytes per refill of all instances, of what crosses, of each reduction
-            group; and bytes that start from nothing where every instance takes returning sums.
+        scale: [n, 5] for the raised point: bytes (of outputs elements) per refill of all instances, of what crosses, of
+            each reduction group; what starts from nothing where every instance takes returning sums; last, the bytes of
+            one output element at the innermost level outside the fan-outs that keeps it, or at the raised holder.
     """
 
     energy: Floats
@@ -145,7 +151,10 @@ def best_outer(
             for m in range(num_terms):
                 least[j, m] = least[j + 1, m] * pool[stop[k, j], m]
         # Most have no outer tiling below the limit, and their least factors already tell.
-        if not _fits(form, goal, least[0], used) or _score(form, goal, inner, k, least[0], read, write) >= best[-1]:
+        if (
+            not _fits(form, goal, inner, k, least[0], used)
+            or _score(form, goal, inner, k, least[0], read, write) >= best[-1]
+        ):
             continue
         limit = best[-1]
         is_found = False
@@ -161,7 +170,7 @@ def best_outer(
             for m in range(num_terms):
                 product[depth + 1, m] = product[depth, m] * pool[row, m]
                 terms[m] = product[depth + 1, m] * least[depth + 1, m]
-            if not _fits(form, goal, terms, used):
+            if not _fits(form, goal, inner, k, terms, used):
                 continue
             score = _score(form, goal, inner, k, terms, read, write)
             if score >= limit:
@@ -184,16 +193,52 @@ def best_outer(
 
 
 @compiled
-def _fits(form: ChainForm, goal: Goal, terms: Floats, used: Floats) -> bool:
+def _fits(form: ChainForm, goal: Goal, inner: Inner, k: int, terms: Floats, used: Floats) -> bool:
     used[:] = 0.0
+    # The width of an output's tile is known at the next holder inside it.
+    level, held, is_rounded = -1, 0.0, False
     for i in range(form.child.shape[0]):
-        if form.held[i] >= 0:
+        if form.is_output[i]:
+            if level >= 0:
+                amount = held * _width(form, level, _crossing(form, inner, k, terms, i), form.whole[i])
+                used[level] += np.ceil(amount) if is_rounded else amount
+            level = -1
+            if form.held[i] >= 0:
+                level, held, is_rounded = form.child[i], terms[form.held[i]], form.is_rounded[i]
+        elif form.held[i] >= 0:
             amount = terms[form.held[i]]
             used[form.child[i]] += np.ceil(amount) if form.is_rounded[i] else amount
+    if level >= 0:
+        amount = held * _last_width(form, inner, k, level)
+        used[level] += np.ceil(amount) if is_rounded else amount
     fits = True
-    for level in range(used.shape[0]):
-        fits = fits and used[level] <= goal.capacity[level]
+    for at in range(used.shape[0]):
+        fits = fits and used[at] <= goal.capacity[at]
     return fits
+
+
+@compiled
+def _crossing(form: ChainForm, inner: Inner, k: int, terms: Floats, i: int) -> float:
+    """What a point moves across at its parent."""
+    first, last = form.moved[i], form.moved[i + 1]
+    if form.is_raised[i]:
+        return terms[first + 1] * inner.scale[k, 1]
+    least = terms[first]
+    for m in range(first + 1, last):
+        least = min(least, terms[m])
+    return least * form.base[i]
+
+
+@compiled
+def _width(form: ChainForm, level: int, arrivals: float, whole: float) -> float:
+    """Bytes of one output element at a level into which so many arrive."""
+    return form.sum_bytes if form.holds_sums[level] or arrivals > whole else form.element_bytes
+
+
+@compiled
+def _last_width(form: ChainForm, inner: Inner, k: int, level: int) -> float:
+    """The same at the output's innermost point."""
+    return form.sum_bytes if form.holds_sums[level] else inner.scale[k, 4]
 
 
 @compiled
@@ -201,18 +246,13 @@ def _score(form: ChainForm, goal: Goal, inner: Inner, k: int, terms: Floats, rea
     """The objective of inner tiling `k` with the outer transfers that `terms` stand for."""
     read[:] = 0.0
     write[:] = 0.0
+    # What the output's innermost holder so far reads and writes, in elements: its width is known at the next one.
+    holder, taken, given = -1, 0.0, 0.0
     for i in range(form.child.shape[0]):
         parent, child, whole = form.parent[i], form.child[i], form.whole[i]
-        first, last = form.moved[i], form.moved[i + 1]
-        if form.is_raised[i]:
-            filled = terms[first] * inner.scale[k, 0]
-            crossing = terms[first + 1] * inner.scale[k, 1]
-        else:
-            filled = terms[first]
-            for m in range(first + 1, last):
-                filled = min(filled, terms[m])
-            filled *= form.base[i]
-            crossing = filled
+        first = form.moved[i]
+        crossing = _crossing(form, inner, k, terms, i)
+        filled = terms[first] * inner.scale[k, 0] if form.is_raised[i] else crossing
         if not form.is_output[i]:
             read[parent] += crossing
             write[child] += filled
@@ -232,10 +272,19 @@ def _score(form: ChainForm, goal: Goal, inner: Inner, k: int, terms: Floats, rea
                 sent = filled - inner.scale[k, 3]
             # The inner tiling's own accumulations were charged as if nothing started at a raised holder.
             drained = sent if form.is_raised[i] else filled
-        write[parent] += crossing
-        read[parent] += back
-        write[child] += sent
-        read[child] += drained if goal.drain_reads else drained - whole
+        width = _width(form, parent, crossing, whole)
+        read[parent] += back * width
+        write[parent] += crossing * width
+        if parent == 0:
+            write[parent] -= whole * (width - form.element_bytes)
+        if holder >= 0:
+            read[holder] += given * width
+            write[holder] += taken * width
+        holder, taken, given = child, sent, drained if goal.drain_reads else drained - whole
+    if holder >= 0:
+        width = _last_width(form, inner, k, holder)
+        read[holder] += given * width
+        write[holder] += taken * width
     energy = inner.energy[k]
     for level in range(read.shape[0]):
         energy += read[level] * goal.read_pj[level] + write[level] * goal.write_pj[level]

@@ -26,7 +26,7 @@ class ConvertConvolutionsToQnn:
 
     Bias, batch normalisation, rectifiers and clips on the way are part of the requantisation. A convolution in groups of one
     channel becomes `qnn.depthwise_conv2d`, one in other groups a `qnn.conv2d` with zeros between the groups. Weights that
-    are beyond 8 bits without their zero points are split in two, and the input's channels repeated.
+    are beyond 8 bits without their zero points are split in two, and the channels of each group repeated.
 
     Before:
         %3 = "graph.dequantize_linear"(%0, %scale, %zero) : tensor<1x3x8x8xi8>
@@ -65,9 +65,10 @@ def _convert(root: Root) -> SSAValue:
         kernel = weight_constant(maker, integers[:, 0].transpose(1, 2, 0), signed.bits)
         made = maker.insert(qnn.DepthwiseConv2dOp(source, kernel, window, how, nodes=root.nodes))
     else:
-        parts = int8_parts(_dense(integers, groups))
-        kernel = weight_constant(maker, np.concatenate(parts, axis=1).transpose(2, 3, 1, 0), signed.bits)
-        source = repeated(maker, source, len(parts))
+        parts = int8_parts(integers)
+        dense = _dense(np.concatenate(parts, axis=1), groups)
+        kernel = weight_constant(maker, dense.transpose(2, 3, 1, 0), signed.bits)
+        source = repeated(maker, source, len(parts), groups)
         made = maker.insert(qnn.Conv2dOp(source, kernel, window, how, groups=groups, nodes=root.nodes))
     return channels_first(maker, made)
 

@@ -74,12 +74,18 @@ def int8_parts(integers: Ints) -> list[Ints]:
     return parts
 
 
-def repeated(maker: OpMaker, value: SSAValue, count: int) -> SSAValue:
-    """A tensor with its last axis repeated, for weights in several parts."""
+def repeated(maker: OpMaker, value: SSAValue, count: int, groups: int = 1) -> SSAValue:
+    """A tensor with its last axis repeated, for weights in several parts: of groups of channels each one by itself."""
     if count == 1:
         return value
-    axis = len(shape_of(value)) - 1
-    return maker.insert(qnn.ConcatOp([value] * count, axis, nodes=maker.nodes))
+    shape = shape_of(value)
+    axis = len(shape) - 1
+    size = shape[axis] // groups
+    parts = [value]
+    if groups > 1:
+        begins = [(*(0,) * axis, group * size) for group in range(groups)]
+        parts = [maker.insert(qnn.SliceOp(value, at, (*shape[:axis], size), nodes=maker.nodes)) for at in begins]
+    return maker.insert(qnn.ConcatOp([part for part in parts for _ in range(count)], axis, nodes=maker.nodes))
 
 
 def weight_constant(maker: OpMaker, integers: Ints, bits: int) -> SSAValue:

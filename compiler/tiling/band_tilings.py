@@ -9,9 +9,9 @@ from ...archdsl import ceil_div
 from ..codegen.ordering import IDLE_FACTOR, LOADS_AHEAD
 from .activations import Activation, aligned
 from .bands import BandTiling, chain_ops, format_of, outside_rows, place_of
-from .convolution import Convolution, block_bytes_of, taps_of_convolution
+from .convolution import Convolution
 from .inputs import staged_bytes
-from .links import can_slice, kept_bytes, rects_of, weight_rows
+from .links import can_slice, rects_of
 from .loops import equal_parts
 from .stages import Chain, Rows, Stage, bands_of
 from .target import PIECE_BEATS, Target
@@ -55,7 +55,7 @@ def key_of(target: Target, chain: Chain) -> object:
         outputs = tuple((place.format, place.is_local) for place in work.output.targets)
         sizes = work.output_height, work.output_width, stage.outputs, work.window
         if isinstance(work, Convolution):
-            own: tuple[object, ...] = work.height, work.width, work.weight_bits
+            own: tuple[object, ...] = work.height, work.width, work.tiles, work.weight_bits
         else:
             own = len(work.taps), work.reach, work.operation, work.weight_bytes, work.output.table is None
         same = tuple(place_of(place) == place_of(chain.stages[0].inputs[0]) for place in stage.inputs)
@@ -84,9 +84,8 @@ def _kept_sets(target: Target, chain: Chain, num_bands: int, room: int) -> Itera
     for idx, link in enumerate(chain.links):
         work = chain.stages[link.main].work
         if isinstance(work, Convolution):
-            block = block_bytes_of(target, work, weight_rows(target, work))
-            num = ceil_div(work.outputs, target.columns)
-            sizes[idx] = kept_bytes(target, work), min(2, num) * block
+            block = max(tile.weights_bytes for tile in work.tiles)
+            sizes[idx] = work.weights_bytes, min(2, len(work.tiles)) * block
     order = sorted(sizes, key=lambda idx: sizes[idx])
     for num in range(len(order) + 1 if num_bands > 1 else 1):
         streaming = max((sizes[idx][1] for idx in order[num:]), default=0)
@@ -191,8 +190,8 @@ def _cycles(
                 moved += sides
                 waited += max(0, sides - ahead * num) if idx in kept else sides
             if isinstance(main, Convolution) and (idx not in kept or band is bands[0]):
-                moved += kept_bytes(target, main)
-                waited += max(0, kept_bytes(target, main) - ahead) if idx in kept else 0
+                moved += main.weights_bytes
+                waited += max(0, main.weights_bytes - ahead) if idx in kept else 0
     beat = array.cycles_per_beat / array.bus_bytes
     return max(compute + waited * beat, moved * beat)
 
@@ -205,10 +204,8 @@ def walk_cycles(target: Target, stage: Stage, vectors: Sequence[int], *, is_behi
         vectors: Of each tile.
         is_behind: Whether the vector unit takes turns with the array, and each time waits until that is empty.
     """
-    array, work, num_outputs = target.array, stage.work, ceil_div(stage.outputs, target.columns)
+    array, work = target.array, stage.work
     if isinstance(work, Convolution):
-        taps = taps_of_convolution(target, work)
-        num = work.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
-        return num_outputs * num * sum(max(one, array.rows + 1) for one in vectors)
+        return work.num_vectors(array.rows) * sum(max(one, array.rows + 1) for one in vectors)
     empty = (array.rows + array.cols + 1) * is_behind
-    return num_outputs * sum(len(work.taps) * one + empty for one in vectors)
+    return ceil_div(stage.outputs, target.columns) * sum(len(work.taps) * one + empty for one in vectors)

@@ -10,7 +10,7 @@ from ..ir.tile import SCRATCHPAD, Linear, PlaceOp, ViewOp, bytes_memref
 from .activations import Activation, Format, stored_format
 from .convolution import Convolution
 from .inputs import InputTile, Span, staged_tile
-from .links import ConvLink, kept_bytes, rects_of, vector_link
+from .links import ConvLink, rects_of, vector_link
 from .movement import Box, copy_ops, copy_parameters
 from .stages import Absent, Chain, Link, Rows, Stage, bands_of
 from .target import Band, Target
@@ -151,7 +151,7 @@ class _ChainWriter:
         if idx not in self.tiling.kept:
             return None
         if idx not in self.weights:
-            place, ops = self.target.staged(conv.weights, Linear(), kept_bytes(self.target, conv))
+            place, ops = self.target.staged(conv.weights, Linear(), conv.weights_bytes)
             self.found += ops
             self.weights[idx] = place.result
         return self.weights[idx]

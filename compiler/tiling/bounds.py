@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.ir import Operation
 
@@ -36,8 +37,8 @@ class Bounds:
 def bounds_of(op: Operation, array: PeArray) -> Bounds:
     """Of a `qnn` op on an array.
 
-    A convolution passes ceil(FY FX C / rows) * ceil(K / cols) tiles of weights, of each group its own, each in as many
-    cycles as there are output positions and at least in those that loading its rows takes; a depthwise one has cols
+    A convolution passes ceil(FY FX C / rows) * ceil(K / cols) tiles of weights, one of groups as `least_tiles` says, each in
+    as many cycles as there are output positions and at least in those that loading its rows takes; a depthwise one has cols
     multiplications per cycle.
     """
     result = shape_of(op.results[0])
@@ -59,7 +60,7 @@ def bounds_of(op: Operation, array: PeArray) -> Bounds:
         terms = math.prod(weights[:-1]) if isinstance(op, qnn.Conv2dOp) else weights[-2]
         positions = outputs // result[-1]
         terms //= groups  # weights between groups are 0
-        tiles = groups * ceil_div(terms, array.rows) * ceil_div(result[-1] // groups, array.cols)
+        tiles = least_tiles(terms, result[-1] // groups, groups, array)
         return Bounds(
             macs=outputs * terms, compute_cycles=tiles * max(positions, array.rows), compulsory_bytes=num_bytes
         )
@@ -67,3 +68,28 @@ def bounds_of(op: Operation, array: PeArray) -> Bounds:
         macs = outputs * math.prod(shape_of(op.weights)[:2])
         return Bounds(macs=macs, compute_cycles=ceil_div(macs, array.cols), compulsory_bytes=num_bytes)
     return Bounds(macs=0, compute_cycles=0, compulsory_bytes=num_bytes)
+
+
+@cache
+def least_tiles(terms: int, outputs: int, groups: int, array: PeArray) -> int:
+    """The fewest tiles of weights of `rows` x `cols` that hold all weights of a grouped product.
+
+    Columns are given to outputs that are neighbours, each set to one tile or several below each other; a set has as many
+    terms as the groups together that it touches.
+
+    Args:
+        terms: Products summed for one output: those of its group.
+        outputs: Of one group.
+        groups: Number of groups.
+        array: The PE array.
+    """
+    if groups == 1 or outputs % array.cols == 0:
+        return groups * ceil_div(terms, array.rows) * ceil_div(outputs, array.cols)
+    least = [0]
+    for end in range(1, groups * outputs + 1):
+        last = (end - 1) // outputs
+        # Of all sets that touch the same groups the widest one leaves the fewest outputs to others.
+        first = max(0, end - array.cols)
+        begins = [first, *(group * outputs for group in range(first // outputs + 1, last + 1))]
+        least.append(min(least[at] + ceil_div((last - at // outputs + 1) * terms, array.rows) for at in begins))
+    return least[-1]

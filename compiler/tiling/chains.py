@@ -139,7 +139,8 @@ class ChainSearch:
                 moved += tensor.format.num_bytes
             weights = getattr(op, "weights", None)
             if weights is not None and weights not in activations_of(op):
-                moved += math.prod(shape_of(weights))
+                groups = op.groups.value.data if isinstance(op, qnn.Conv2dOp) else 1
+                moved += math.prod(shape_of(weights)) // groups  # weights between groups are 0, and mostly stay away
         return max(compute, moved * array.cycles_per_beat / array.bus_bytes)
 
     # ---- Trials.

@@ -6,36 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import ceil_div
 from ..ir.qnn import Window
 from ..ir.tile import Linear, MatMulOp, indexed
-from .activations import Activation, aligned
+from .activations import Activation
+from .channels import ChannelTile, Taps, TilePlace, over_tiles, row_bytes_of
 from .inputs import InputTile
 from .limits import no_room
 from .loops import equal_parts, loop, split
-from .target import Output, Target, in_beats
+from .target import Output, Target
 
 Fetch = Callable[[int], Sequence[Operation]]
 """What must be loaded for input rows up to some row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taps:
-    """How a window is cut into vectors of input bytes that are neighbours: runs of a window's rows.
-
-    Attributes:
-        run_bytes: Bytes of a run.
-        num_runs: Runs in a row of the window.
-        run_step: From one run to the next, in input bytes.
-    """
-
-    run_bytes: int
-    num_runs: int
-    run_step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +30,9 @@ class Convolution:
         output: How and where to its outputs go.
         height, width: Of the window.
         window: Its strides, dilations and pads.
-        outputs: Output channels.
+        tiles: Of output channels, in order.
         output_height, output_width: Of the output.
-        weights: Per tile of output channels its weights (see `packed_weights`), in main memory.
+        weights: Per tile of output channels its weights (see `channels.packed_weights`), in main memory.
         parameters: Per tile of output channels its channel parameters, in main memory.
         weight_bits: Of an element of the weights.
     """
@@ -59,47 +42,26 @@ class Convolution:
     height: int
     width: int
     window: Window
-    outputs: int
+    tiles: tuple[ChannelTile, ...]
     output_height: int
     output_width: int
     weights: SSAValue
     parameters: SSAValue
     weight_bits: int = 8
 
+    @property
+    def outputs(self) -> int:
+        """Its output channels."""
+        return sum(tile.outputs for tile in self.tiles)
 
-def taps_of(rows: int, pixel_bytes: int, channels: int, width: int, dilation: int) -> Taps:
-    """The cut of a window's row that needs the fewest vectors: all its columns in one run, or one run per column."""
-    single = Taps(run_bytes=channels, num_runs=width, run_step=dilation * pixel_bytes)
-    if width == 1 or dilation > 1:
-        return single
-    joint = Taps(run_bytes=(width - 1) * pixel_bytes + channels, num_runs=1, run_step=0)
-    return min(joint, single, key=lambda taps: ceil_div(taps.run_bytes, rows) * taps.num_runs)
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(tile.weights_bytes for tile in self.tiles)
 
-
-def packed_weights(
-    target: Target, weights: npt.NDArray[np.int8], taps: Taps, pixel_bytes: int, bits: int = 8
-) -> npt.NDArray[np.uint8]:
-    """Weights [FY, FX, C, K] as bytes per tile of output channels: a row of weights per byte of all runs, whole beats.
-
-    Of weights of 4 bits two share a byte, the first one in its low half.
-    """
-    height, width, channels, outputs = weights.shape
-    columns, cols = target.columns, target.array.cols
-    num_tiles = ceil_div(outputs, columns)
-    padded = np.zeros((height, width, max(pixel_bytes, channels), num_tiles * columns), dtype=np.int8)
-    padded[:, :, :channels, :outputs] = weights
-    if taps.num_runs == 1 and width > 1:
-        rows = padded[:, :, :pixel_bytes].reshape(height, width * pixel_bytes, -1)[:, : taps.run_bytes]
-    else:
-        rows = padded[:, :, :channels].reshape(height, width * channels, -1)
-    tiles = rows.reshape(-1, num_tiles, columns).transpose(1, 0, 2)
-    wide = np.zeros((num_tiles, tiles.shape[1], cols + cols % 2 if bits == 4 else cols), dtype=np.int8)
-    wide[:, :, :columns] = tiles
-    found = wide.view(np.uint8)
-    if bits == 4:
-        nibbles = found & np.uint8(15)
-        found = np.bitwise_or(nibbles[..., 0::2], nibbles[..., 1::2] << 4).astype(np.uint8)
-    return in_beats(found, target.array)
+    def num_vectors(self, rows: int) -> int:
+        """Vectors of `rows` rows of weights, of all tiles."""
+        return self.height * sum(tile.taps.num_vectors(rows) for tile in self.tiles)
 
 
 def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = None) -> list[Operation]:
@@ -116,44 +78,38 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
     height, conv = conv.input.format.height, flattened(conv)
     if fetch is not None and conv.input.format.height < height:
         fetch = _whole(fetch, height)
-    taps = taps_of_convolution(target, conv)
-    run = taps.run_bytes
-    row_bytes = row_bytes_of(target, conv)
-    num_rows = conv.height * taps.num_runs * run
-    block_bytes = block_bytes_of(target, conv, num_rows)
-    unit = section_unit(target, conv)
-    least_bytes = min(block_bytes, unit * row_bytes)
+    row_bytes, unit = row_bytes_of(target, conv.weight_bits), section_unit(target, conv)
+    least_bytes = min(max(tile.weights_bytes for tile in conv.tiles), unit * row_bytes)
     if least_bytes > target.staging_bytes:
         raise no_room(target.array, (("weights", least_bytes),), target.staging_bytes)
-    sections = sections_of(num_rows, target.staging_bytes // row_bytes, unit)
     num_x = equal_parts(conv.output_width, min(target.most_vectors, conv.output_width))
     num_y = equal_parts(conv.output_height, min(max(1, target.most_vectors // num_x), conv.output_height))
-    stays = len(sections) == 1
     whole = InputTile(buffer=target.buffers.of(conv.input))
 
-    def channels(idx: Linear, columns: int, fetched: Fetch | None) -> list[Operation]:
-        parameters = target.parameters_op(conv.parameters, idx)
+    def channels(at: TilePlace, fetched: Fetch | None) -> list[Operation]:
+        sections = sections_of(at.tile.num_rows, target.staging_bytes // row_bytes, unit)
+        parameters = target.parameters_op(conv.parameters, at.idx)
         found: list[Operation] = [parameters]
         place = None
-        if stays:
-            place, ops = target.staged(conv.weights, idx * block_bytes, block_bytes)
+        if len(sections) == 1:
+            place, ops = target.staged(conv.weights, at.weights_at, at.tile.weights_bytes)
             found += ops
 
         def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> list[Operation]:
             sums = target.sums_op(y_count * x_count)
             ops: list[Operation] = [sums]
-            tile = OutputTile(y=y, x=x, y_count=y_count, x_count=x_count, sums=sums.result, input=whole)
+            tile = OutputTile(
+                y=y, x=x, y_count=y_count, x_count=x_count, sums=sums.result, input=whole, channels=at
+            )  # fmt: skip
             for begin, size in sections:
                 weights = place
                 if weights is None:
-                    weights, staged = target.staged(
-                        conv.weights, idx * block_bytes + begin * row_bytes, size * row_bytes
-                    )
+                    weights, staged = target.staged(conv.weights, at.weights_at + begin * row_bytes, size * row_bytes)
                     ops += staged
-                ops += section_ops(target, conv, taps, tile, weights.result, begin, size, Linear())
+                ops += section_ops(target, conv, tile, weights.result, begin, size, Linear())
             return ops + target.stores(
-                conv.output, sums.result, parameters.result, y, x, idx * target.columns, y_count=y_count, x_count=x_count,
-                columns=columns,
+                conv.output, sums.result, parameters.result, y, x, at.output, y_count=y_count, x_count=x_count,
+                columns=at.tile.outputs,
             )  # fmt: skip
 
         if fetched is None:
@@ -172,19 +128,14 @@ def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = Non
         return found
 
     if fetch is None:
-        return split(conv.outputs, target.columns, lambda idx, columns: channels(idx, columns, None))
-    found = channels(Linear(), min(target.columns, conv.outputs), fetch)
-    num, rest = divmod(conv.outputs, target.columns)
-    if num > 1:
-        found += loop(num - 1, lambda idx: channels(idx + 1, target.columns, None))
-    if rest and num:
-        found += channels(Linear(num), rest, None)
-    return found
+        return over_tiles(conv.tiles, 0, lambda at: channels(at, None))
+    found = over_tiles(conv.tiles[:1], 0, lambda at: channels(at, fetch))
+    return found + over_tiles(conv.tiles[1:], 1, lambda at: channels(at, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTile:
-    """A tile of outputs, its sums, and where its inputs stand."""
+    """A tile of outputs, its sums, where its inputs stand, and its channels."""
 
     y: Linear
     x: Linear
@@ -192,6 +143,7 @@ class OutputTile:
     x_count: int
     sums: SSAValue
     input: InputTile
+    channels: TilePlace
 
 
 def _whole(fetch: Fetch, height: int) -> Fetch:
@@ -212,24 +164,9 @@ def flattened(conv: Convolution) -> Convolution:
     )  # fmt: skip
 
 
-def taps_of_convolution(target: Target, conv: Convolution) -> Taps:
-    format_ = conv.input.format
-    return taps_of(target.array.rows, format_.pixel_bytes, format_.channels, conv.width, conv.window.dilations[1])
-
-
-def row_bytes_of(target: Target, conv: Convolution) -> int:
-    """Bytes of a row of weights."""
-    return ceil_div(target.array.cols * conv.weight_bits, 8)
-
-
-def block_bytes_of(target: Target, conv: Convolution, num_rows: int) -> int:
-    """Bytes of the weights of a tile of output channels: whole beats."""
-    return aligned(num_rows * row_bytes_of(target, conv), target.array.bus_bytes)
-
-
 def section_unit(target: Target, conv: Convolution) -> int:
     """What sections are multiples of, in rows of weights: whole vectors, and whole beats."""
-    row_bytes = row_bytes_of(target, conv)
+    row_bytes = row_bytes_of(target, conv.weight_bits)
     return math.lcm(target.array.rows * row_bytes, target.array.bus_bytes) // row_bytes
 
 
@@ -242,7 +179,6 @@ def sections_of(num_rows: int, most_rows: int, unit: int) -> list[tuple[int, int
 def section_ops(
     target: Target,
     conv: Convolution,
-    taps: Taps,
     tile: OutputTile,
     weights: SSAValue,
     begin: int,
@@ -252,14 +188,13 @@ def section_ops(
     """The products of rows `begin` to `begin + size` of the weights: loops over window rows, runs and vectors.
 
     Args:
-        target, conv, taps, tile: What is computed.
+        target, conv, tile: What is computed.
         weights: Where the weights stand, row `begin` first, from the byte `weights_at` on.
         begin, size: The rows.
         weights_at: See `weights`.
     """
     found: list[Operation] = []
-    row_bytes = row_bytes_of(target, conv)
-    whole = conv.height * taps.num_runs * taps.run_bytes
+    taps, whole = tile.channels.tile.taps, tile.channels.tile.num_rows
     if (begin, size) == (0, whole):
         return loop(
             conv.height,
@@ -267,13 +202,14 @@ def section_ops(
                 taps.num_runs,
                 lambda run: split(
                     taps.run_bytes, target.array.rows,
-                    lambda at, rows: _matmul(target, conv, taps, tile, weights, fy, run, at * target.array.rows, rows, weights_at),
+                    lambda at, rows: _matmul(target, conv, tile, weights, fy, run, at * target.array.rows, rows, weights_at),
                 ),
             ),
         )  # fmt: skip
+    row_bytes = row_bytes_of(target, conv.weight_bits)
     for fy, run, at, rows in _pieces(taps, begin, size, target.array.rows):
         found += _matmul(
-            target, conv, taps, tile, weights, Linear(fy), Linear(run), Linear(at), rows, weights_at + -begin * row_bytes
+            target, conv, tile, weights, Linear(fy), Linear(run), Linear(at), rows, weights_at + -begin * row_bytes
         )  # fmt: skip
     return found
 
@@ -290,17 +226,18 @@ def _pieces(taps: Taps, begin: int, size: int, most: int) -> Iterator[tuple[int,
 
 
 def _matmul(
-    target: Target, conv: Convolution, taps: Taps, tile: OutputTile, weights: SSAValue, fy: Linear, run: Linear, at: Linear,
-    rows: int, weights_at: Linear,
+    target: Target, conv: Convolution, tile: OutputTile, weights: SSAValue, fy: Linear, run: Linear, at: Linear, rows: int,
+    weights_at: Linear,
 ) -> list[Operation]:  # fmt: skip
     window, pixel = conv.window, tile.input.pixel_bytes or conv.input.format.pixel_bytes
-    row_bytes = row_bytes_of(target, conv)
+    row_bytes, taps = row_bytes_of(target, conv.weight_bits), tile.channels.tile.taps
     row = fy * (taps.num_runs * taps.run_bytes) + run * taps.run_bytes + at
     maps = {
         "y": tile.y * window.strides[0] + fy * window.dilations[0] + (-window.pads[0] - tile.input.first_row),
         "x": tile.x * (window.strides[1] * pixel)
-        + run * taps.run_step
+        + run * (window.dilations[1] * pixel)
         + at
+        + tile.channels.input
         + -window.pads[1] * pixel
         + tile.input.first_byte * -1,
         "weights_at": weights_at + row * row_bytes,

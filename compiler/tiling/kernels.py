@@ -19,7 +19,8 @@ from ..ir.text import nodes_of
 from ..ir.tile import Linear
 from ..rows.programs import stages_of
 from .activations import aligned, axes_of
-from .convolution import Convolution, Fetch, convolution_ops, packed_weights, taps_of
+from .channels import Grouping, channel_tiles, packed_weights
+from .convolution import Convolution, Fetch, convolution_ops
 from .limits import require_sums
 from .movement import Box, copy_ops, copy_parameters, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
@@ -192,9 +193,10 @@ class KernelMaker:
 
     def convolution(self, op: Operation) -> Convolution:
         """A convolution, or a product with one matrix of constants, of all images of its input."""
-        name = _name(op)
+        name, groups = _name(op), 1
         if isinstance(op, qnn.Conv2dOp):
             operand, weights, window = op.input, self._constant(op.weights), qnn.window_of(op)
+            groups = int(op.groups.value.data)
         else:
             matmul = cast(qnn.MatMulOp, op)
             operand, weights, window = matmul.input, self._constant(matmul.weights), qnn.Window()
@@ -202,17 +204,21 @@ class KernelMaker:
         require_sums(self.target.array, _most_sum(weights))
         source = self.values.activation(operand)
         format_ = source.format
-        taps = taps_of(
-            self.target.array.rows, format_.pixel_bytes, format_.channels, weights.shape[1], window.dilations[1]
-        )
+        _, height, width, channels = axes_of(shape_of(op.results[0]))
         bits = 4 if self.target.has_int4 and weights.min() >= -8 and weights.max() <= 7 else 8
-        packed = packed_weights(self.target, weights, taps, format_.pixel_bytes, bits)
+        tiles = channel_tiles(
+            self.target,
+            Grouping(
+                inputs=weights.shape[2], outputs=channels, groups=groups, height=weights.shape[0], width=weights.shape[1],
+                dilation=window.dilations[1], pixel_bytes=format_.pixel_bytes, weight_bits=bits,
+            ),
+        )  # fmt: skip
+        packed = packed_weights(self.target, weights, tiles, format_.pixel_bytes, bits)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
-        _, height, width, channels = axes_of(shape_of(op.results[0]))
         return Convolution(
             input=source, output=self._output(op), height=weights.shape[0], width=weights.shape[1], window=window,
-            outputs=channels, output_height=height, output_width=width, weights=weight_buffer, parameters=parameters,
+            tiles=tiles, output_height=height, output_width=width, weights=weight_buffer, parameters=parameters,
             weight_bits=bits,
         )  # fmt: skip
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import ceil_div
 from ..ir.tile import SCRATCHPAD, Linear, PlaceOp, bytes_memref
 from .activations import Activation
-from .convolution import Convolution, OutputTile, block_bytes_of, section_ops, taps_of_convolution
+from .channels import TilePlace, over_sets, places_of
+from .convolution import Convolution, OutputTile, section_ops
 from .inputs import InputTile, Span, begins_at_beats, staged_slice, staged_tile
-from .loops import equal_parts, loop
+from .loops import equal_parts
 from .stages import Chain, Link, Rows
 from .target import Band, Output, Target
-from .vectors import VectorTile, VectorWork, channel_tiles, vector_op
+from .vectors import VectorTile, VectorWork, over_channels, vector_op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,12 @@ class Tile:
     Attributes:
         rect: The outputs.
         at: The tile of channels.
-        columns: Channels of it.
         parameters: Of the convolution, in their slot.
         weights: Of the convolution, and their first byte there.
     """
 
     rect: Rect
-    at: Linear
-    columns: int
+    at: TilePlace
     parameters: SSAValue
     weights: tuple[SSAValue, Linear]
 
@@ -58,17 +56,6 @@ def rects_of(target: Target, rows: Rows, width: int) -> list[Rect]:
     ]
 
 
-def weight_rows(target: Target, conv: Convolution) -> int:
-    """Rows of weights of a tile of output channels."""
-    taps = taps_of_convolution(target, conv)
-    return conv.height * taps.num_runs * taps.run_bytes
-
-
-def kept_bytes(target: Target, conv: Convolution) -> int:
-    """Bytes of all weights."""
-    return ceil_div(conv.outputs, target.columns) * block_bytes_of(target, conv, weight_rows(target, conv))
-
-
 def can_slice(target: Target, activation: Activation, group: int) -> bool:
     """Whether some tiles of channels of an activation can be loaded by themselves."""
     return group * target.columns % target.array.bus_bytes == 0 and begins_at_beats(target, activation)
@@ -81,7 +68,7 @@ def vector_link(
     tiles = [
         VectorTile(y=Linear(r.y), x=Linear(r.x), y_count=r.y_count, x_count=r.x_count, inputs=tuple(inputs)) for r in rects
     ]  # fmt: skip
-    return channel_tiles(target, work, lambda pass_tile: [op for tile in tiles for op in pass_tile(tile)])
+    return over_channels(target, work, lambda pass_tile: [op for tile in tiles for op in pass_tile(tile)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,28 +105,21 @@ class ConvLink:
 
     def ops(self) -> list[Operation]:
         """The loops over groups of tiles of channels, and over these."""
-        full, rest = divmod(self.conv.outputs, self.target.columns)
-        size = min(self.group or full, full)
+        places = places_of(self.conv.tiles)
+        full = [place for place in places if place.tile.outputs == self.target.columns]
         found: list[Operation] = []
-        if full:
-            num, left = divmod(full, size)
-            found += loop(num, lambda idx: self._group(idx * size, [self.target.columns] * size))
-            if left:
-                found += self._group(Linear(num * size), [self.target.columns] * left)
-        return found + (self._group(Linear(full), [rest]) if rest else [])
+        for some in (full, places[len(full) :]):  # the last tile may have fewer channels
+            found += over_sets(some, self.group or max(1, len(some)), self._group)
+        return found
 
-    def _group(self, first: Linear, columns: list[int]) -> list[Operation]:
+    def _group(self, places: Sequence[TilePlace]) -> list[Operation]:
         """Some tiles of channels, one or two in a turn: two where one alone would leave nothing to compute ahead."""
-        found, sides = self._sides(first, len(columns), sum(columns))
-        step = 2 if self.link.epilogues and len(self.rects) == 1 and len(columns) > 1 else 1
-        num, left = divmod(len(columns), step)
-        found += loop(num, lambda idx: self._turn(first + idx * step, columns[:step], sides))
-        return found + (self._turn(first + num * step, columns[-left:], sides) if left else [])
+        found, sides = self._sides(places[0].output, len(places))
+        step = 2 if self.link.epilogues and len(self.rects) == 1 and len(places) > 1 else 1
+        return found + over_sets(places, step, lambda turn: self._turn(turn, sides))
 
-    def _sides(
-        self, first: Linear, num: int, channels: int
-    ) -> tuple[list[Operation], dict[tuple[int, int], InputTile]]:
-        """Stages second operands: channels of the rows, from a tile of channels on."""
+    def _sides(self, first: Linear, num: int) -> tuple[list[Operation], dict[tuple[int, int], InputTile]]:
+        """Stages second operands: so many tiles of channels of the rows, from a channel on."""
         found: list[Operation] = []
         sides: dict[tuple[int, int], InputTile] = {}
         rows, width = Span(first=self.rows.first, num=self.rows.num), Span(first=0, num=self.conv.output_width)
@@ -153,24 +133,21 @@ class ConvLink:
                         tile, ops = staged_tile(self.target, activation, rows, width)
                     else:
                         some = Span(first=0, num=num * self.target.columns)
-                        tile, ops = staged_slice(
-                            self.target, activation, rows, width, some, first * self.target.columns
-                        )  # fmt: skip
+                        tile, ops = staged_slice(self.target, activation, rows, width, some, first)
                     sides[number, at] = tile
                     found += ops
         return found, sides
 
-    def _turn(self, first: Linear, columns: list[int], sides: dict[tuple[int, int], InputTile]) -> list[Operation]:
+    def _turn(self, places: Sequence[TilePlace], sides: dict[tuple[int, int], InputTile]) -> list[Operation]:
         """Tiles of sums one after the other, with the elementwise ops of each behind the convolution of the next."""
         found: list[Operation] = []
         before: tuple[Tile, InputTile] | None = None
-        for number, num in enumerate(columns):
-            at = first + number
-            parameters = self.target.parameters_op(self.conv.parameters, at)
+        for at in places:
+            parameters = self.target.parameters_op(self.conv.parameters, at.idx)
             ops, weights = self._weights(at)
             found += [parameters, *ops]
             for rect in self.rects:
-                tile = Tile(rect=rect, at=at, columns=num, parameters=parameters.result, weights=weights)
+                tile = Tile(rect=rect, at=at, parameters=parameters.result, weights=weights)
                 ops, made = self._convolved(tile)
                 found += ops
                 if before is not None:
@@ -178,11 +155,10 @@ class ConvLink:
                 before = (tile, made) if made is not None else None
         return found + (self._epilogues(*before, sides) if before is not None else [])
 
-    def _weights(self, at: Linear) -> tuple[list[Operation], tuple[SSAValue, Linear]]:
-        block = block_bytes_of(self.target, self.conv, weight_rows(self.target, self.conv))
+    def _weights(self, at: TilePlace) -> tuple[list[Operation], tuple[SSAValue, Linear]]:
         if self.weights is not None:
-            return [], (self.weights, at * block)
-        place, ops = self.target.staged(self.conv.weights, at * block, block)
+            return [], (self.weights, at.weights_at)
+        place, ops = self.target.staged(self.conv.weights, at.weights_at, at.tile.weights_bytes)
         return ops, (place.result, Linear())
 
     def _convolved(self, tile: Tile) -> tuple[list[Operation], InputTile | None]:
@@ -192,11 +168,12 @@ class ConvLink:
         assert source is not None
         sums = target.sums_op(rect.y_count * rect.x_count)
         outputs = OutputTile(
-            y=Linear(rect.y), x=Linear(rect.x), y_count=rect.y_count, x_count=rect.x_count, sums=sums.result, input=source
+            y=Linear(rect.y), x=Linear(rect.x), y_count=rect.y_count, x_count=rect.x_count, sums=sums.result, input=source,
+            channels=tile.at,
         )  # fmt: skip
-        num_rows, (weights, begin) = weight_rows(target, conv), tile.weights
+        weights, begin = tile.weights
         found: list[Operation] = [sums]
-        found += section_ops(target, conv, taps_of_convolution(target, conv), outputs, weights, 0, num_rows, begin)
+        found += section_ops(target, conv, outputs, weights, 0, tile.at.tile.num_rows, begin)
         place, made, band = None, None, self.band
         if self.link.epilogues:
             place, band, made = self._tile_place(tile)
@@ -207,7 +184,7 @@ class ConvLink:
         """A place for a tile's elements: as a target, and as an input."""
         rect, pixel = tile.rect, self.target.columns
         place = PlaceOp.build(result_types=[bytes_memref(rect.y_count, rect.x_count * pixel, SCRATCHPAD)])
-        first = tile.at * pixel + rect.x * pixel
+        first = tile.at.output + rect.x * pixel
         band = Band(
             buffer=place.result, pixel_bytes=pixel, row_bytes=rect.x_count * pixel, first_row=rect.y, first_byte=first
         )  # fmt: skip
@@ -221,12 +198,12 @@ class ConvLink:
             work = stage.work
             assert isinstance(work, VectorWork)
             inputs = tuple(known or sides.get((number, at), made) for at, known in enumerate(self.inputs[number]))
-            parameters = target.parameters_op(work.parameters, tile.at)
+            parameters = target.parameters_op(work.parameters, tile.at.idx)
             sums = target.sums_op(rect.y_count * rect.x_count)
             found += [parameters, sums]
             weights = table = None
             if work.weights is not None:
-                weights, ops = target.staged(work.weights, tile.at * work.weight_bytes, work.weight_bytes)
+                weights, ops = target.staged(work.weights, tile.at.idx * work.weight_bytes, work.weight_bytes)
                 found += ops
             if work.output.table is not None:
                 table = target.table_op(work.output.table)
@@ -234,10 +211,10 @@ class ConvLink:
             outputs = VectorTile(
                 y=Linear(rect.y), x=Linear(rect.x), y_count=rect.y_count, x_count=rect.x_count, inputs=inputs
             )
-            channel, values = tile.at * target.columns, None if weights is None else weights.result
+            channel, values = tile.at.output, None if weights is None else weights.result
             for order, tap in enumerate(work.taps):
                 found.append(
-                    vector_op(target, work, tap, values, sums.result, outputs, channel, tile.columns, order)
+                    vector_op(target, work, tap, values, sums.result, outputs, channel, tile.at.tile.outputs, order)
                 )  # fmt: skip
             band = self.band
             if number != self.link.last:
@@ -252,6 +229,6 @@ class ConvLink:
     ) -> list[Operation]:  # fmt: skip
         rect = tile.rect
         return self.target.stores(
-            replace(output, band=band), sums, parameters, Linear(rect.y), Linear(rect.x), tile.at * self.target.columns,
-            y_count=rect.y_count, x_count=rect.x_count, columns=tile.columns, table=table,
+            replace(output, band=band), sums, parameters, Linear(rect.y), Linear(rect.x), tile.at.output,
+            y_count=rect.y_count, x_count=rect.x_count, columns=tile.at.tile.outputs, table=table,
         )  # fmt: skip

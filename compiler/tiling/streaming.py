@@ -6,22 +6,30 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from ...archdsl import ceil_div
+from ...archdsl import PeArray, ceil_div
 from ..ir.tile import Linear
+from .activations import aligned
+from .channels import TilePlace, over_tiles, row_bytes_of
 from .convolution import (
     Convolution,
     OutputTile,
-    block_bytes_of,
     flattened,
-    row_bytes_of,
     section_ops,
     section_unit,
     sections_of,
-    taps_of_convolution,
 )
-from .inputs import InputTile, begins_at_beats, most_span, staged_bytes, staged_tile, window_spans
+from .inputs import (
+    InputTile,
+    Span,
+    begins_at_beats,
+    most_span,
+    staged_bytes,
+    staged_slice,
+    staged_tile,
+    window_spans,
+)
 from .limits import no_room
-from .loops import equal_parts, loop
+from .loops import equal_parts
 from .target import Target
 from .trials import fastest
 
@@ -32,13 +40,17 @@ class StreamTiling:
 
     Attributes:
         num_y, num_x: Rows and columns of a tile of outputs.
-        panel: Tiles of output channels whose weights stay while all tiles of outputs pass; 0 when weights stream.
+        panel: Tiles of output channels that are computed while all tiles of outputs pass once.
+        keeps_weights: Whether the panel's weights stay meanwhile; else they stream.
+        is_sliced: Whether only those input channels are staged that the panel looks at.
         cycles: Roughly what it takes: the busier of PE array and bus; by this tilings are chosen for a trial.
     """
 
     num_y: int
     num_x: int
     panel: int
+    keeps_weights: bool
+    is_sliced: bool
     cycles: float
 
 
@@ -57,18 +69,12 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
         return target.choices[key]
     found = [tiling for num_y, num_x in _tile_sizes(target, conv) for tiling in _tilings(target, conv, num_y, num_x)]
     if not found:
-        kernel, window, format_ = (conv.height, conv.width), conv.window, conv.input.format
-        rows, columns = (
-            most_span(
-                1, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
-            )
-            for axis in (0, 1)
-        )
+        rows, columns = _most_inputs(conv, 1, 1)
         copies = 2 if conv.output_height * conv.output_width > 1 else 1
         inputs = copies * staged_bytes(target, conv.input, rows, columns)
         terms = (("inputs of one output", inputs), ("weights", _least_weight_bytes(target, conv)))
         raise no_room(target.array, terms, target.staging_bytes)
-    found.sort(key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.panel))
+    found.sort(key=lambda tiling: (tiling.cycles, -tiling.num_y * tiling.num_x, tiling.keeps_weights, tiling.panel))
     target.choices[key] = fastest(target, found[:FINALISTS], lambda tiling: _ops(target, conv, tiling))
     return target.choices[key]
 
@@ -80,7 +86,7 @@ def without_holes(target: Target, conv: Convolution) -> Convolution:
     """
     format_, array, (stride_y, stride_x) = conv.input.format, target.array, conv.window.strides
     pixel_beats = ceil_div(format_.channels, array.bus_bytes)
-    pixel_cycles = max(pixel_beats * array.cycles_per_beat, array.latency_cycles // array.requests_in_flight)
+    pixel_cycles = _pixel_cycles(array, format_.channels)
     if any(conv.window.pads) or not begins_at_beats(target, conv.input):
         return conv
     if conv.height > 1:
@@ -99,7 +105,7 @@ def _key_of(target: Target, conv: Convolution) -> object:
     """Equal for convolutions that differ only in their numbers and where they stand."""
     outputs = tuple((place.format, place.is_local) for place in conv.output.targets)
     return (
-        conv.input.format, outputs, conv.height, conv.width, conv.window, conv.outputs, conv.weight_bits, target.staging
+        conv.input.format, outputs, conv.height, conv.width, conv.window, conv.tiles, conv.weight_bits, target.staging
     )  # fmt: skip
 
 
@@ -118,47 +124,95 @@ def _tile_sizes(target: Target, conv: Convolution) -> list[tuple[int, int]]:
 
 def _least_weight_bytes(target: Target, conv: Convolution) -> int:
     """The least room for weights: all of a tile of output channels, or two loads."""
-    taps = taps_of_convolution(target, conv)
-    block_bytes = block_bytes_of(target, conv, conv.height * taps.num_runs * taps.run_bytes)
-    return min(block_bytes, 2 * section_unit(target, conv) * row_bytes_of(target, conv))
+    block_bytes = max(tile.weights_bytes for tile in conv.tiles)
+    return min(block_bytes, 2 * section_unit(target, conv) * row_bytes_of(target, conv.weight_bits))
 
 
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
     """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
-    array, format_ = target.array, conv.input.format
-    window, kernel = conv.window, (conv.height, conv.width)
-    rows, columns = (
-        most_span(
-            num, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
-        )
-        for axis, num in ((0, num_y), (1, num_x))
-    )
-    input_bytes = staged_bytes(target, conv.input, rows, columns)
-    taps = taps_of_convolution(target, conv)
-    num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = block_bytes_of(target, conv, num_rows)
-    least_bytes = _least_weight_bytes(target, conv)
+    array = target.array
+    block_bytes, weights = max(tile.weights_bytes for tile in conv.tiles), conv.weights_bytes
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
-    num_outputs = ceil_div(conv.outputs, target.columns)
-    num_taps = conv.height * taps.num_runs * ceil_div(taps.run_bytes, array.rows)
-    compute = num_tiles * num_outputs * num_taps * max(num_y * num_x, array.rows + 1)
+    num_outputs, outputs = len(conv.tiles), conv.outputs
+    compute = num_tiles * conv.num_vectors(array.rows) * max(num_y * num_x, array.rows + 1)
     beat = array.cycles_per_beat / array.bus_bytes
-    stored = conv.output_height * conv.output_width * conv.outputs * sum(not t.is_local for t in conv.output.targets)
-    slots = num_tiles * num_outputs * target.slot_bytes
-    inputs, weights = num_tiles * input_bytes, num_outputs * block_bytes
-    found: list[StreamTiling] = []
+    stored = conv.output_height * conv.output_width * outputs * sum(not t.is_local for t in conv.output.targets)
+    others = (stored + num_tiles * num_outputs * target.slot_bytes) * beat
     copies = 2 if num_tiles > 1 else 1
+    found: list[StreamTiling] = []
+
+    def add(panel: int, inputs: float, *, keeps_weights: bool, is_sliced: bool, most: int = 0) -> None:
+        num_panels = ceil_div(num_outputs, panel)
+        bus = inputs * num_tiles + (1 if keeps_weights else num_tiles) * weights * beat + others
+        # The first weights of a panel come while nothing can be computed, unless they find room beside those in use.
+        idle = num_panels * block_bytes * beat if keeps_weights and 2 * panel > most else 0.0
+        cycles = max(compute, bus) + idle
+        found.append(
+            StreamTiling(
+                num_y=num_y, num_x=num_x, panel=panel, keeps_weights=keeps_weights, is_sliced=is_sliced, cycles=cycles
+            )
+        )  # fmt: skip
+
+    rows, columns = _most_inputs(conv, num_y, num_x)
+    input_bytes = staged_bytes(target, conv.input, rows, columns)
     room = target.staging_bytes - copies * input_bytes
-    if room >= least_bytes:
-        bus = inputs + num_tiles * weights + stored + slots
-        found.append(StreamTiling(num_y=num_y, num_x=num_x, panel=0, cycles=max(compute, bus * beat)))
+    if room >= _least_weight_bytes(target, conv):
+        add(num_outputs, input_bytes * beat, keeps_weights=False, is_sliced=False)
     most = min(num_outputs, room // block_bytes)
     if num_tiles > 1 and most > 0:
         panel = equal_parts(num_outputs, most)
-        bus = ceil_div(num_outputs, panel) * inputs + weights + stored + slots
-        # The first weights of a panel come while nothing can be computed, unless they find room beside those in use.
-        idle = 0 if 2 * panel <= most else ceil_div(num_outputs, panel) * block_bytes * beat
-        found.append(StreamTiling(num_y=num_y, num_x=num_x, panel=panel, cycles=max(compute, bus * beat) + idle))
+        num_panels = ceil_div(num_outputs, panel)
+        add(panel, num_panels * input_bytes * beat, keeps_weights=True, is_sliced=False, most=most)
+    for panel in _sliced_panels(target, conv):
+        spans = _panel_channels(target, conv, panel)
+        room = target.staging_bytes - copies * rows * columns * max(span.num for span in spans)
+        most = min(num_outputs, room // block_bytes)
+        if room >= _least_weight_bytes(target, conv):
+            inputs = rows * columns * sum(_pixel_cycles(array, span.num) for span in spans)
+            keeps_weights = num_tiles > 1 and most >= panel
+            add(panel, inputs, keeps_weights=keeps_weights, is_sliced=True, most=most)
+    return found
+
+
+def _most_inputs(conv: Convolution, num_y: int, num_x: int) -> tuple[int, int]:
+    """Rows and columns of the input under a tile of outputs, at most."""
+    format_, window, kernel = conv.input.format, conv.window, (conv.height, conv.width)
+    sizes = format_.height, format_.width
+    rows, columns = (
+        most_span(num, kernel[axis], window.strides[axis], window.dilations[axis], sizes[axis])
+        for axis, num in ((0, num_y), (1, num_x))
+    )
+    return rows, columns
+
+
+def _pixel_cycles(array: PeArray, num_bytes: int) -> float:
+    """Cycles of the bus for some bytes of a pixel that are asked for by themselves."""
+    return max(
+        ceil_div(num_bytes, array.bus_bytes) * array.cycles_per_beat, array.latency_cycles / array.requests_in_flight
+    )
+
+
+def _sliced_panels(target: Target, conv: Convolution) -> list[int]:
+    """Panels that look at fewer channels than there are: those of convolutions in groups, where single pixels can be read.
+
+    Windows whose columns share vectors need whole pixels.
+    """
+    is_joint = any(tile.taps.num_runs != conv.width for tile in conv.tiles)
+    if is_joint or not begins_at_beats(target, conv.input):
+        return []
+    panels = [1 << bits for bits in range((len(conv.tiles) - 1).bit_length())]
+    whole = aligned(conv.input.format.channels, target.array.bus_bytes)
+    return [panel for panel in panels if max(span.num for span in _panel_channels(target, conv, panel)) < whole]
+
+
+def _panel_channels(target: Target, conv: Convolution, panel: int) -> list[Span]:
+    """The input channels that each panel looks at, from beat to beat."""
+    bus = target.array.bus_bytes
+    found: list[Span] = []
+    for first in range(0, len(conv.tiles), panel):
+        tiles = conv.tiles[first : first + panel]
+        begin = tiles[0].input // bus * bus
+        found.append(Span(first=begin, num=aligned(tiles[-1].input + tiles[-1].inputs - begin, bus)))
     return found
 
 
@@ -169,69 +223,55 @@ def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
 
 
 def _ops(target: Target, conv: Convolution, tiling: StreamTiling) -> list[Operation]:
-    taps, row_bytes = taps_of_convolution(target, conv), row_bytes_of(target, conv)
-    num_rows = conv.height * taps.num_runs * taps.run_bytes
-    block_bytes = block_bytes_of(target, conv, num_rows)
-    num_outputs = ceil_div(conv.outputs, target.columns)
-    panel = tiling.panel or num_outputs
+    row_bytes, tiles = row_bytes_of(target, conv.weight_bits), conv.tiles
+    rows, columns = _most_inputs(conv, tiling.num_y, tiling.num_x)
+    slices = _panel_channels(target, conv, tiling.panel) if tiling.is_sliced else []
+    input_bytes = staged_bytes(target, conv.input, rows, columns)
+    if slices:
+        input_bytes = rows * columns * max(span.num for span in slices)
     copies = 2 if (tiling.num_y, tiling.num_x) != (conv.output_height, conv.output_width) else 1
-    room = target.staging_bytes - copies * _input_bytes(target, conv, tiling)
-    sections = sections_of(num_rows, room // row_bytes, section_unit(target, conv))
+    room = target.staging_bytes - copies * input_bytes
     found: list[Operation] = []
 
     def channels(
-        at: Linear, columns: int, tile: tuple[int, int, int, int], inputs: InputTile, kept: SSAValue | None, first: int
+        at: TilePlace, tile: tuple[int, int, int, int], inputs: InputTile, kept: SSAValue | None, begin: int
     ) -> list[Operation]:
         y, x, y_count, x_count = tile
-        parameters = target.parameters_op(conv.parameters, at)
+        parameters = target.parameters_op(conv.parameters, at.idx)
         sums = target.sums_op(y_count * x_count)
         ops: list[Operation] = [parameters, sums]
         outputs = OutputTile(
-            y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, sums=sums.result, input=inputs
+            y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, sums=sums.result, input=inputs, channels=at
         )  # fmt: skip
         if kept is not None:
-            begin = (at + -first) * block_bytes
-            ops += section_ops(target, conv, taps, outputs, kept, 0, num_rows, begin)
+            ops += section_ops(target, conv, outputs, kept, 0, at.tile.num_rows, at.weights_at + -begin)
         else:
-            for begin, size in sections:
-                place, staged = target.staged(conv.weights, at * block_bytes + begin * row_bytes, size * row_bytes)
-                ops += staged + section_ops(target, conv, taps, outputs, place.result, begin, size, Linear())
+            for first, size in sections_of(at.tile.num_rows, room // row_bytes, section_unit(target, conv)):
+                place, staged = target.staged(conv.weights, at.weights_at + first * row_bytes, size * row_bytes)
+                ops += staged + section_ops(target, conv, outputs, place.result, first, size, Linear())
         return ops + target.stores(
-            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at * target.columns, y_count=y_count,
-            x_count=x_count, columns=columns,
+            conv.output, sums.result, parameters.result, Linear(y), Linear(x), at.output, y_count=y_count,
+            x_count=x_count, columns=at.tile.outputs,
         )  # fmt: skip
 
-    for first in range(0, num_outputs, panel):
-        num = min(panel, num_outputs - first)
-        kept = None
-        if tiling.panel:
-            kept, staged = target.staged(conv.weights, Linear(first * block_bytes), num * block_bytes)
+    for first in range(0, len(tiles), tiling.panel):
+        some = tiles[first : first + tiling.panel]
+        kept, begin = None, some[0].weights_at
+        if tiling.keeps_weights:
+            kept, staged = target.staged(conv.weights, Linear(begin), sum(tile.weights_bytes for tile in some))
             found += staged
-        rest = conv.outputs % target.columns if first + num == num_outputs else 0
         for y in range(0, conv.output_height, tiling.num_y):
             for x in range(0, conv.output_width, tiling.num_x):
                 y_count, x_count = min(tiling.num_y, conv.output_height - y), min(tiling.num_x, conv.output_width - x)
                 spans = window_spans(conv.input, conv.window, (conv.height, conv.width), (y, y_count), (x, x_count))
-                inputs, staged = staged_tile(target, conv.input, *spans)
+                if slices:
+                    inputs, staged = staged_slice(target, conv.input, *spans, slices[first // tiling.panel])
+                else:
+                    inputs, staged = staged_tile(target, conv.input, *spans)
                 found += staged
                 tile, place = (y, x, y_count, x_count), None if kept is None else kept.result
-                found += loop(
-                    num - bool(rest),
-                    lambda idx, tile=tile, inputs=inputs, place=place, first=first: channels(
-                        idx + first, target.columns, tile, inputs, place, first
-                    ),
-                )
-                if rest:
-                    found += channels(Linear(first + num - 1), rest, tile, inputs, place, first)
+                found += over_tiles(
+                    some, first,
+                    lambda at, tile=tile, inputs=inputs, place=place, begin=begin: channels(at, tile, inputs, place, begin),
+                )  # fmt: skip
     return found
-
-
-def _input_bytes(target: Target, conv: Convolution, tiling: StreamTiling) -> int:
-    format_, window, kernel = conv.input.format, conv.window, (conv.height, conv.width)
-    rows, columns = (
-        most_span(
-            num, kernel[axis], window.strides[axis], window.dilations[axis], (format_.height, format_.width)[axis]
-        )
-        for axis, num in ((0, tiling.num_y), (1, tiling.num_x))
-    )
-    return staged_bytes(target, conv.input, rows, columns)

@@ -124,7 +124,7 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
         def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> VectorTile:
             return VectorTile(y=y * num_y, x=x * num_x, y_count=y_count, x_count=x_count, inputs=whole)
 
-        return channel_tiles(
+        return over_channels(
             target, work,
             lambda pass_tile: split(
                 work.output_height, num_y,
@@ -161,7 +161,7 @@ def _staged_channels(target: Target, work: VectorWork, num_y: int, num_x: int, c
                 inputs.append(staged)
                 found += ops
             tile = VectorTile(y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, inputs=tuple(inputs))
-            found += channel_tiles(target, work, lambda pass_tile, tile=tile: pass_tile(tile), channels)
+            found += over_channels(target, work, lambda pass_tile, tile=tile: pass_tile(tile), channels)
     return found
 
 
@@ -210,7 +210,7 @@ def _slice_channels(target: Target, work: VectorWork, needed_bytes: int, room: i
     )  # fmt: skip
 
 
-def channel_tiles(
+def over_channels(
     target: Target, work: VectorWork, passes: Callable[[Callable[[VectorTile], list[Operation]]], list[Operation]],
     span: Span | None = None,
 ) -> list[Operation]:  # fmt: skip

@@ -121,20 +121,24 @@ def show(
 @app.command(
     name="list",
     short_help="List the presets.",
-    help="List the presets that come with the package.",
+    help="List the presets of chips and systems that come with the package.",
     epilog=examples("tileloom arch list", "tileloom arch list --json"),
 )
 def list_(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Print every preset with the figures by which chips are compared."""
-    from ...archdsl import list_presets, load_arch
-    from ..arch_views import preset_table, totals_record
+    """Print every preset with the figures by which chips and systems are compared."""
+    from ...archdsl import list_presets, list_systems, load_arch, load_system
+    from ..arch_views import preset_table, system_record, system_table, totals_record
 
     terminal = Terminal.of(context)
     archs = [load_arch(name) for name in list_presets()]
+    systems = [load_system(name) for name in list_systems()]
     if as_json:
-        terminal.json({"schema_version": JSON_VERSION, "presets": [totals_record(arch) for arch in archs]})
+        presets = [totals_record(arch) for arch in archs]
+        records = [system_record(system) for system in systems]
+        terminal.json({"schema_version": JSON_VERSION, "presets": presets, "systems": records})
     else:
         terminal.table(preset_table(archs))
+        terminal.table(system_table(systems))
 
 
 @app.command(

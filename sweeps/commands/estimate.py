@@ -92,7 +92,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON from which 
     name="estimate",
     help="Price one workload on one architecture: cycles, energy, area and what limits each op.\n\n"
     "WORKLOAD is an ONNX file, `onnx:resnet50` and others that the onnx package ships, `transformer_block`, "
-    "or one op such as `gemm:M=512,N=512,K=512,bits=8`. Ops without a given mapping are searched.",
+    "or one op such as `gemm:M=512,N=512,K=512,bits=8`. Ops without a given mapping are searched.\n\n"
+    "Keys of `gemm:` are M, N, K (the reduction) and B (batch). Keys of `conv:` are B (batch), G (groups), K and C (output and "
+    "input channels of one group), OY, OX (output rows, columns), FY, FX (window), stride, dilation, or stride_y and so on for one "
+    "axis; Y may be left out, Z added. A depthwise convolution of 64 channels has G=64,K=1,C=1. Both take bits, acc_bits (of the "
+    "stored output) and datatype.",
     epilog=examples(
         "tileloom estimate gemm:M=512,N=512,K=512,bits=8 --arch ref16",
         "tileloom estimate conv:B=1,K=64,C=64,OY=56,OX=56,FY=3,FX=3,bits=8 --arch ref16 --json",

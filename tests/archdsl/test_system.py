@@ -8,7 +8,7 @@ from typing import Any
 import networkx
 import pytest
 
-from tileloom.archdsl import ArchError, GpuArch, System, dump_system, load_arch, load_system
+from tileloom.archdsl import ArchError, GpuArch, Link, System, dump_system, list_systems, load_arch, load_system
 
 nx: Any = networkx  # its type stubs leave most functions unknown
 
@@ -53,6 +53,13 @@ def test_generator_builds_its_graph(entry: dict[str, Any], count: int, wanted: n
 def test_torus_neighbours_are_those_of_the_grid() -> None:
     graph = system(12, {"kind": "torus", "shape": [3, 4]}).graph()
     assert set(graph["chip.0"]) == {"chip.1", "chip.3", "chip.4", "chip.8"}
+
+
+def test_torus_may_leave_directions_without_links() -> None:
+    graph = system(12, {"kind": "torus", "shape": [3, 4], "wired": [1]}).graph()
+    assert set(graph["chip.1"]) == {"chip.0", "chip.2"}
+    with pytest.raises(ValueError, match="direction 2 is not in shape, which has directions 0 to 1"):
+        system(12, {"kind": "torus", "shape": [3, 4], "wired": [0, 2]})
 
 
 def test_edges_carry_the_links_numbers_and_parallel_links_add() -> None:
@@ -142,3 +149,61 @@ def test_dumped_system_stands_alone(file: Path, tmp_path: Path) -> None:
     alone.write_text(dump_system(built))
     (tmp_path / "mine.yaml").unlink()
     assert load_system(alone) == built
+
+
+@pytest.mark.parametrize("name", list_systems())
+def test_preset_loads_and_its_dump_loads_back_equal(name: str, tmp_path: Path) -> None:
+    built = load_system(name)
+    alone = tmp_path / "alone.yaml"
+    alone.write_text(dump_system(built), encoding="utf-8")
+    assert built.name == name
+    assert built.description
+    assert load_system(alone) == built
+    assert nx.is_connected(plain_graph(built))
+
+
+@pytest.mark.parametrize(
+    ("group_size", "ports", "num_groups", "per_pair"), [(8, 4, 9, 4), (8, 4, 33, 1), (4, 1, 5, 1), (2, 1, 3, 1), (3, 2, 1, 0)]
+)  # fmt: skip
+def test_dragonfly_joins_all_groups_evenly(group_size: int, ports: int, num_groups: int, per_pair: int) -> None:
+    count = group_size * num_groups
+    entry = {"kind": "dragonfly", "group_size": group_size, "global_ports": ports}
+    built = system(count, entry)
+    pairs = [(int(e.left.split(".")[1]), int(e.right.split(".")[1])) for e in built.edges()]
+    local = [pair for pair in pairs if pair[0] // group_size == pair[1] // group_size]
+    joined = [(a // group_size, b // group_size) for a, b in pairs if a // group_size != b // group_size]
+    assert len(local) == num_groups * group_size * (group_size - 1) // 2
+    assert {joined.count((a, b)) for a in range(num_groups) for b in range(a + 1, num_groups)} <= {per_pair}
+    used = [sum(chip in pair for pair in pairs) - (group_size - 1) for chip in range(count)]
+    assert max(used) <= ports
+    assert max(used) - min(used) <= 1
+    if num_groups > 1:
+        assert nx.diameter(plain_graph(built)) <= 3
+
+
+def test_dragonfly_has_a_link_of_its_own_between_groups() -> None:
+    far = {**LINK, "name": "far", "latency": "1 us"}
+    built = System.model_validate(
+        {
+            "schema_version": 1, "kind": "system", "name": "test",
+            "chips": [{"name": "chip", "count": 6, "arch": load_arch("ref16")}],
+            "links": [LINK, far],
+            "topology": [
+                {"kind": "dragonfly", "link": "link", "global_link": "far", "members": ["chip"], "group_size": 2, "global_ports": 1}
+            ],
+        }
+    )  # fmt: skip
+    assert sorted(edge.link for edge in built.edges()) == ["far"] * 3 + ["link"] * 3
+
+
+def test_static_link_counts_cycles_upwards() -> None:
+    link = Link.model_validate({**LINK, "latency": "0.35 us", "static": True, "clock": "1.2 GHz"})
+    assert link.latency_cycles == 420
+    assert Link.model_validate({**LINK, "latency": "1.1 ns", "static": True, "clock": "1 GHz"}).latency_cycles == 2
+    with pytest.raises(ValueError, match="link 'link' is not static"):
+        _ = Link.model_validate(LINK).latency_cycles
+
+
+def test_switch_of_the_graph_says_what_it_does() -> None:
+    graph = load_system("dgx_h100").graph()
+    assert graph.nodes["nvswitch.0"] == {"kind": "switch", "latency_s": pytest.approx(0.2e-6), "reduces": True}

@@ -22,12 +22,12 @@ def residual(*, size: int, channels: int, wide: int) -> ModelProto:
     return builder.finish([add(builder, conv(builder, inner, wide, (1, 1), has_relu=False), before)])
 
 
-def bottleneck(*, size: int, narrow: int, wide: int) -> ModelProto:
-    """1 x 1, 3 x 3 and 1 x 1 windows, and an addition."""
+def bottleneck(*, size: int, narrow: int, wide: int, groups: int = 1) -> ModelProto:
+    """1 x 1, 3 x 3 (in groups) and 1 x 1 windows, and an addition."""
     builder = GraphBuilder(0, num_samples=1)
     image = builder.add_input((1, 8, size, size), Scale(scale=0.02, zero_point=1))
     before = conv(builder, image, wide, (1, 1))
-    inner = conv(builder, conv(builder, before, narrow, (1, 1)), narrow, (3, 3))
+    inner = conv(builder, conv(builder, before, narrow, (1, 1)), narrow, (3, 3), groups=groups)
     return builder.finish([add(builder, conv(builder, inner, wide, (1, 1), has_relu=False), before)])
 
 
@@ -52,7 +52,7 @@ def _layer(
     match rng.choice(("conv", "conv", "conv", "depthwise", "pool", "add", "add")):
         case "depthwise":
             filters = tensor.shape[1]
-            return [conv(builder, tensor, filters, kernel, stride=stride, is_depthwise=True, has_relu=has_relu)]
+            return [conv(builder, tensor, filters, kernel, stride=stride, groups=filters, has_relu=has_relu)]
         case "pool" if min(tensor.shape[2:]) >= 3:
             return [max_pool(builder, tensor, (3, 3), stride=stride, pads=(1, 1, 1, 1))]
         case "add":

@@ -318,6 +318,7 @@ class _Table:
     read: FloatArray
     write: FloatArray
     instances: FloatArray
+    held: FloatArray
     steps: FloatArray
 
 
@@ -370,7 +371,7 @@ class _Evaluator:
 
     def _count(self) -> _Table:
         shape = len(self.rows), len(self.hierarchy.levels)
-        table = _Table(np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(len(self.rows)))
+        table = _Table(np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape), np.zeros(len(self.rows)))
         batches: dict[tuple[int, tuple[object, ...]], list[int]] = defaultdict(list)
         for row, (tensor, steps) in enumerate(self.nest_of_row):
             batches[tensor, tuple((s.dim, s.axis) if isinstance(s, LoopOver) else s for s in steps)].append(row)
@@ -383,6 +384,7 @@ class _Evaluator:
                 table.read[rows, level] = counts.read_bytes[level][tensor]
                 table.write[rows, level] = counts.write_bytes[level][tensor]
                 table.instances[rows, level] = counts.instances[level]
+                table.held[rows, level] = counts.tile_bytes[level][tensor]
             table.steps[rows] = counts.steps
         return table
 
@@ -399,7 +401,10 @@ class _Evaluator:
         return make_nest(self.walker.op, self.hierarchy, loops, holders)
 
     def scores(self) -> dict[Objective, FloatArray]:
-        """Every objective of every nest taken, `throughput` latency."""
+        """Every objective of every nest taken, `throughput` latency; infinite where unfinished sums do not fit.
+
+        The walk knows of capacities what finished outputs take.
+        """
         table, parts = self._count(), np.array(self.parts).T
         prices = prices_of(resolve(self.walker.arch), self.walker.op.datatype)
         read, write = np.sum(table.read[parts], axis=0), np.sum(table.write[parts], axis=0)
@@ -409,12 +414,15 @@ class _Evaluator:
         out: FloatArray = write / prices.write_bytes_per_cycle[:, 0]
         times: FloatArray = np.where(prices.shares_port[:, 0] > 0, into + out, np.maximum(into, out)) / instances
         latency: FloatArray = np.maximum(steps * prices.cycles_per_step, np.max(times, axis=1))
-        return {
+        held = np.sum(table.held[parts], axis=0)
+        short = np.any(held > prices.capacity_bytes[:, 0], axis=1)
+        values: dict[Objective, FloatArray] = {
             "energy": energy,
             "latency": latency,
             "edp": energy * latency,
             "main_memory_bytes": read[:, 0] + write[:, 0],
         }
+        return {objective: np.where(short, np.inf, value) for objective, value in values.items()}
 
 
 def find_optima(
@@ -449,6 +457,8 @@ def find_optima(
     best: dict[Objective, Optimum] = {}
     for objective, values in evaluator.scores().items():
         at = int(np.argmin(values))
+        if np.isinf(values[at]):
+            return {}
         mapping = walker.mapping(list(evaluator.nests[at]))
         best[objective] = Optimum(value=float(values[at]), mapping=mapping, num_mappings=walker.num_found)
     return best

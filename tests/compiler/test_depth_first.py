@@ -81,6 +81,15 @@ def test_convolutions_with_windows_are_cut_together_on_a_narrow_bus() -> None:
     assert replay(together.array, together.program).cycles < 0.9 * replay(apart.array, apart.program).cycles
 
 
+@pytest.mark.parametrize(("narrow", "groups"), [(16, 4), (48, 4), (64, 2)], ids=["diagonal", "across tiles", "wide"])
+def test_convolutions_in_groups_take_part(narrow: int, groups: int) -> None:
+    together, apart = both(bottleneck(size=28, narrow=narrow, wide=64, groups=groups), arch_named("tpe_16x16", NARROW))
+    (grouped,) = (op for op in apart.manifest.ops if op.dims.get("G", 1) == groups)
+    kinds = [op.kind for op in together.manifest.ops if set(grouped.nodes) <= set(op.nodes)]
+    assert kinds and all(kind.count("conv2d") > 1 for kind in kinds), kinds_of(together)
+    assert moved_bytes(together) < moved_bytes(apart)
+
+
 def test_ops_are_cut_one_by_one_where_the_array_is_busy_anyway() -> None:
     builder = GraphBuilder(0, num_samples=1)
     image = builder.add_input((1, 64, 40, 40), Scale(scale=0.02, zero_point=1))

@@ -110,6 +110,7 @@ EXACT: dict[str, Callable[[], ModelProto]] = {
     "unsigned": lambda: conv(dtype="uint8", zeros=(120, 110)),
     "unsigned weights": lambda: conv(weight_dtype="uint8", weight_zero=128, axis=None),
     "weights beyond 8 bits": lambda: conv(weight_dtype="uint8", weight_zero=40),
+    "weights of groups beyond 8 bits": lambda: conv((1, 6, 7, 7), group=2, weight_dtype="uint8", weight_zero=40),
     "depthwise weights beyond 8 bits": lambda: conv((1, 6, 8, 8), group=6, weight_zero=-9),
     "no bias": lambda: conv(has_bias=False),
     "relu": lambda: conv(after=op("Relu")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from random import Random
 
@@ -14,10 +15,10 @@ from tileloom.archdsl import Infeasible, SpatialArch, check_mapping, load_arch
 from tileloom.compiler import MappingResult, map_op
 from tileloom.models import estimate_op
 
-from ..random_cases import arch_of, conv, gemm, transposed_conv
+from ..random_cases import arch_of, conv, gemm, transposed_conv, with_accumulator_bits
 from .enumerator import Enumerator, Objective, find_optima
 from .random_legal import random_legal_mapping
-from .small_cases import OBJECTIVES, random_problem, value_of
+from .small_cases import OBJECTIVES, Problem, random_problem, value_of
 
 SEEDS = (
     9, 10, 11, 19, 20, 25, 26, 31, 35, 37, 40, 45, 46, 56, 58, 59, 60, 63, 68, 77, 85, 92, 95, 97, 103, 104, 107, 108,
@@ -38,15 +39,19 @@ SHORT = {
 
 def assert_optimal(seed: int, objectives: tuple[Objective, ...], *, most_macs: int = 24) -> None:
     """The mapper proves the enumerator's optimum of one problem under each objective."""
-    problem = random_problem(Random(seed), most_macs)
+    assert_best(random_problem(Random(seed), most_macs), objectives, f"seed {seed}")
+
+
+def assert_best(problem: Problem, objectives: tuple[Objective, ...], name: str) -> None:
+    """The same of a given problem."""
     optima = find_optima(problem.op, problem.arch, problem.convention)
     for objective in objectives:
         found = map_op(problem.op, problem.arch, objective, convention=problem.convention)
         if not optima:
-            assert isinstance(found, Infeasible), f"seed {seed}: nothing fits, and the mapper found {found}"
+            assert isinstance(found, Infeasible), f"{name}: nothing fits, and the mapper found {found}"
             continue
         best = optima[objective]
-        where = f"seed {seed}, {objective}, {problem.convention}: enumerator {best.value} by {best.mapping}"
+        where = f"{name}, {objective}, {problem.convention}: enumerator {best.value} by {best.mapping}"
         assert isinstance(found, MappingResult), f"{where}; mapper: {found}"
         value = value_of(found.estimate, objective)
         assert math.isclose(value, best.value, rel_tol=1e-9), f"{where}; mapper: {value} by {found.mapping}"
@@ -58,6 +63,15 @@ def test_mapper_finds_the_optimum_of_every_small_problem(part: int) -> None:
     for idx in range(part, len(SEEDS), 10):
         # Two objectives each in turn, and all four for the first of every part.
         assert_optimal(SEEDS[idx], OBJECTIVES if idx == part else OBJECTIVES[idx // 10 % 2 :: 2])
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_mapper_finds_the_optimum_where_sums_are_wider_than_outputs(part: int) -> None:
+    for idx in range(part, len(SEEDS), 10):
+        problem = random_problem(Random(SEEDS[idx]))
+        arch = with_accumulator_bits(problem.arch, (20, 32)[idx // 10 % 2])
+        problem = replace(problem, arch=arch, convention="tileloom")
+        assert_best(problem, OBJECTIVES[idx // 20 % 2 :: 2], f"seed {SEEDS[idx]}")
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

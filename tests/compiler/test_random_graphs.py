@@ -18,7 +18,6 @@ from tileloom.compiler.interpreters.modules import interpret
 
 from .arrays import ONE_PORT, arch_of, random_arch, random_options
 from .compiled import compiled_for, describe, drawn_inputs, lowered, run_functional
-from .qdq import Network
 
 NUM_FAST, NUM_SLOW = 40, 200
 TOO_LARGE = frozenset[int]()
@@ -123,19 +122,3 @@ def test_a_strided_layer_reads_its_pixels_alone() -> None:
         if instruction.name == "LD" and not instruction.operands.get("space")
     )
     assert beats * 16 == 128 * 25 + 128 * 16
-
-
-@pytest.mark.parametrize("groups", [2, 4])
-def test_grouped_convolutions_count_the_work_of_their_groups(groups: int) -> None:
-    net = Network()
-    image = net.real_input((1, 16, 6, 5))
-    kernel = net.kernel((16, 16 // groups, 3, 3), axis=0)
-    result = net.node("Conv", [image, kernel], group=groups, kernel_shape=[3, 3])
-    model, arch = net.model(net.quantize(result, 0.07, 3)), arch_of(8, 8, 8)
-    check_model(model, arch, CompileOptions(), seed=1)
-    (program,) = compiled_for(model, arch, CompileOptions()).images.values()
-    (op,) = (op for op in program.manifest.ops if op.kind == "conv2d")
-    assert op.macs == 4 * 3 * 16 * (16 // groups) * 9
-    assert {name: op.dims[name] for name in ("G", "K", "C")} == {"G": groups, "K": 16 // groups, "C": 16 // groups}
-    # Zeros between groups pass the array as well: the program takes more than the groups alone would.
-    assert (op.predicted_cycles or 0) > 1.3 * (op.bound_cycles or 0)

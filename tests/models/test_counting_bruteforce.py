@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 
-from tileloom.archdsl import Keep, Mapping, MappingNode, Op, Spatial, SpatialArch, Temporal
+from tileloom.archdsl import (
+    Keep,
+    Mapping,
+    MappingNode,
+    Op,
+    Spatial,
+    SpatialArch,
+    Temporal,
+    TensorRole,
+    check_mapping,
+)
 from tileloom.models import CONVENTIONS, Convention, Counts, count, estimate_op, hierarchy_of, nest_of
 
-from ..random_cases import SOURCE, Case, arch_of, conv, gemm, random_case, random_mapping, transposed_conv
+from ..random_cases import (
+    SOURCE,
+    Case,
+    arch_of,
+    conv,
+    gemm,
+    random_case,
+    random_mapping,
+    transposed_conv,
+    with_accumulator_bits,
+)
 from ..strategies import cases
 from .sim_outputs import REFILLS
 from .simulator import AxisRule, AxisRules, SimCounts, simulate
@@ -88,6 +109,55 @@ def test_model_counts_what_the_simulator_counts(first_seed: int) -> None:
         assert_agrees(
             random_case(Random(seed)), [*CONVENTIONS.values(), EVERY_CONVENTION[seed % len(EVERY_CONVENTION)]]
         )
+
+
+def sum_widths(counts: SimCounts, case: Case, sum_bits: int) -> dict[str, float]:
+    """Bytes of one output element per level: those of a sum where more than one arrives per element, or outputs are alone."""
+    output, memories = case.op.output, {memory.name: memory for memory in case.arch.memories}
+    found: dict[str, float] = {}
+    for level, moves in zip(counts.levels[output.name], counts.outputs["one"], strict=True):
+        is_alone = memories[level].keeps == (TensorRole.OUTPUT,) and level != case.arch.memories[0].name
+        is_wide = is_alone or moves.arrived > moves.distinct
+        found[level] = max(sum_bits if is_wide else 0, output.bits) / 8
+    return found
+
+
+@pytest.mark.parametrize("first_seed", range(0, 200, 50))
+def test_unfinished_sums_are_as_wide_as_accumulators(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 50):
+        narrow = random_case(Random(seed))
+        wide = replace(narrow, arch=with_accumulator_bits(narrow.arch, 36))
+        output, bits = narrow.op.output, narrow.op.output.bits
+        simulated_counts = simulate(narrow.op, narrow.mapping, axis_rules(narrow.arch))
+        widths, outermost = sum_widths(simulated_counts, narrow, 36), narrow.arch.memories[0].name
+        convention = EVERY_CONVENTION[seed % len(EVERY_CONVENTION)]
+        (_, before), (_, after) = modelled(narrow, convention), modelled(wide, convention)
+        for (level, name), (read, write) in before.items():
+            if name != output.name:
+                assert after[level, name] == (read, write)
+                continue
+            width, stored = widths[level], bits / 8
+            spared = narrow.op.elements(output) * (width - stored) if level == outermost else 0.0
+            assert after[level, name] == (read / stored * width, write / stored * width - spared)
+        as_stored = replace(convention, partial_sums="output")
+        assert modelled(wide, as_stored)[1] == before
+
+
+@pytest.mark.parametrize("first_seed", range(0, 200, 50))
+def test_a_mapping_is_legal_where_its_sums_just_fit(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 50):
+        case = random_case(Random(seed))
+        arch = with_accumulator_bits(case.arch, 36)
+        counts, _ = modelled(replace(case, arch=arch), CONVENTIONS["tileloom"])
+        for idx, memory in enumerate(arch.memories[1:], start=1):
+            needed = sum(int(tile[0]) for tile in counts.tile_bytes[idx])
+            copies = 2 if memory.double_buffered else 1
+            for short in (0, 1) if needed else ():
+                cut = memory.model_copy(update={"capacity_bytes": copies * needed - short})
+                nodes = tuple(cut if node is memory else node for node in arch.hierarchy)
+                faults = check_mapping(case.mapping, case.op, arch.model_copy(update={"hierarchy": nodes}))
+                mine = [fault for fault in faults if fault.message.startswith(f"{memory.name} needs")]
+                assert len(mine) == short, f"seed {seed}, {memory.name}: {mine}"
 
 
 def has_uneven_groups(counts: SimCounts) -> bool:

@@ -13,7 +13,7 @@ from tileloom.archdsl import GpuArch, Memory, SpatialArch, dump_arch, list_prese
 GIGA, TERA = 1e9, 1e12
 KIB, MIB = 1024, 1024**2
 
-PUBLISHED_SPATIAL = ("eyeriss_v1", "gemmini_16x16", "nvdla_large", "simba_chiplet", "tpu_v1")
+PUBLISHED_SPATIAL = ("eyeriss_v1", "gemmini_16x16", "groq_tsp", "lp30", "nvdla_large", "simba_chiplet", "tpu_v1")
 PUBLISHED_GPUS = ("a100_sxm", "b200", "h100_sxm", "h200_sxm")
 
 
@@ -67,6 +67,25 @@ SPATIAL = {
         memories=("unified_buffer", "accumulators"),
         bytes_per_s=30 * 1024**3,
         source="Jouppi et al., ISCA 2017: 92 TOPS, 28 MiB software-managed memory, 30 GiB/s (Figure 1)",
+    ),
+    "groq_tsp": Figures(
+        datatype="int8",
+        # 820 TOPS at 1 GHz, at its nominal 900 MHz.
+        macs_per_s=0.9 * 820 / 2 * TERA,
+        digit=0.9 * 5 / 2 * TERA,
+        onchip_bytes=220 * MIB,
+        memories=("sram",),
+        bytes_per_s=0.9 * 55 * 1024**4,
+        source="Abts et al., ISCA 2020: 820 TOPS and 55 TiB/s at 1 GHz, 220 MiB",
+    ),
+    "lp30": Figures(
+        datatype="fp8",
+        macs_per_s=1.2e15 / 2,
+        digit=0.005e15 / 2,
+        onchip_bytes=500_000_000,
+        memories=("sram",),
+        bytes_per_s=150e12,
+        source="NVIDIA, Inside NVIDIA Groq 3 LPX: 1.2 PFLOP/s fp8, 500 MB, 150 TB/s",
     ),
     "gemmini_16x16": Figures(
         datatype="int8",
@@ -217,7 +236,15 @@ def test_onchip_capacity_is_the_published_one(name: str) -> None:
     assert sum(capacities) == published.onchip_bytes, published.source
 
 
-@pytest.mark.parametrize("name", PUBLISHED_SPATIAL)
+@pytest.mark.parametrize("name", ["groq_tsp", "lp30"])
+def test_bandwidth_of_memory_on_the_chip_is_the_published_one(name: str) -> None:
+    arch, published = spatial(name), SPATIAL[name]
+    found = arch.read_bytes_per_cycle(arch.memories[0]) * arch.clock_hz
+    # Whole bytes per cycle.
+    assert found == pytest.approx(published.bytes_per_s, rel=1e-5), published.source
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED_SPATIAL if name not in ("groq_tsp", "lp30")])
 def test_main_memory_bandwidth_is_the_published_one(name: str) -> None:
     arch, published = spatial(name), SPATIAL[name]
     main_memory = arch.memories[0]

@@ -14,7 +14,12 @@ from onnx import ModelProto
 
 from tileloom.archdsl import ProgramImage, SpatialArch, load_arch, take_array
 from tileloom.compiler.compilation import CompileOptions
-from tileloom.compiler.generators import quantised_resnet8, random_quantised_graph
+from tileloom.compiler.generators import (
+    quantised_resnet8,
+    quantised_resnext,
+    random_grouped_graph,
+    random_quantised_graph,
+)
 from tileloom.models import replay, with_issue_cycles
 from tileloom.rtl import Job, run_programs
 
@@ -97,6 +102,14 @@ def test_every_layer_is_stored_as_the_interpreter_has_it() -> None:
         assert np.array_equal(array, values[op.results[0]])
 
 
+@pytest.mark.parametrize("arch", PRESETS)
+def test_convolutions_in_groups(arch: str) -> None:
+    images = [
+        only_image(compiled_for(quantised_resnext(0, size=12, groups=groups), arch_named(arch))) for groups in (4, 32)
+    ]
+    assert_same(images[0].array, [job_of(image) for image in images])
+
+
 def test_network_in_static_mode_takes_the_same_cycles() -> None:
     image = only_image(compiled("dscnn", "tpe_8x8"))
     found = replay(image.array, image.program)
@@ -122,4 +135,12 @@ def test_random_graphs(idx: int, sizes: tuple[int, int, int]) -> None:
         network = compiled_for(random_quantised_graph(seed), arch, random_options(Random(seed), arch))
         for image in network.images.values():
             # Each in a simulator of its own: bytes between pixels may be what the scratchpad held before.
+            assert_same(image.array, [job_of(image, seed)])
+
+
+@pytest.mark.parametrize("sizes", list(ARRAYS))
+def test_random_convolutions_in_groups(sizes: tuple[int, int, int]) -> None:
+    arch = arch_of(*sizes, ARRAYS[sizes])
+    for seed in range(3):
+        for image in compiled_for(random_grouped_graph(seed), arch, random_options(Random(seed), arch)).images.values():
             assert_same(image.array, [job_of(image, seed)])

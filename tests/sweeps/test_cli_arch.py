@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tileloom.archdsl import SpatialArch, list_presets, load_arch, reference_markdown
+from tileloom.archdsl import SpatialArch, list_presets, list_systems, load_arch, reference_markdown
 from tileloom.sweeps.cli import main
 
 VERBS = ("check", "show", "list", "schema", "diff")
@@ -113,8 +113,11 @@ def test_check_applies_overrides(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_prints_one_row_per_preset(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "arch", "list")
     assert (status, err) == (0, "")
-    rows = [line.split() for line in out.splitlines()[2:]]
-    assert [row[0] for row in rows] == list(list_presets())
+    rows = [line.split() for line in out.splitlines()]
+    presets, systems = list(list_presets()), list(list_systems())
+    assert [row[0] for row in rows[2 : 2 + len(presets)]] == presets
+    assert [row[0] for row in rows[4 + len(presets) :]] == systems
+    assert ["dgx_a100", "8", "x", "a100_sxm", "nvlink", "25", "GB/s", "switch", "nccl,", "custom_allreduce"] in rows
     assert [
         "tpu_v1",
         "spatial",
@@ -138,6 +141,9 @@ def test_list_json_has_the_figures_in_base_units(capsys: pytest.CaptureFixture[s
     h100 = next(preset for preset in record["presets"] if preset["name"] == "h100_sxm")
     assert (h100["num_units"], h100["unit"], h100["main_memory_bytes_per_s"]) == (132, "SM", 3.35e12)
     assert h100["peak_ops_per_s"]["bf16"] == 989.4e12
+    node = next(system for system in record["systems"] if system["name"] == "dgx_h100")
+    assert node["chips"] == {"gpu": {"arch": "h100_sxm", "count": 8}}
+    assert node["links"] == [{"name": "nvlink", "bytes_per_s": 25e9, "latency_s": pytest.approx(0.2e-6)}]
 
 
 def test_show_prints_a_table_and_draws(capsys: pytest.CaptureFixture[str]) -> None:

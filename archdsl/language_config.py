@@ -1,0 +1,345 @@
+"""Language models from the `config.json` that comes with published weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar, cast
+
+from pydantic import ValidationError
+
+from .errors import Diagnostic, WorkloadError
+from .language_model import Experts, GroupedAttention, LanguageModel, LatentAttention
+from .spec import nearest_hint
+
+WITHOUT_EFFECT = frozenset(
+    [
+        "_name_or_path",
+        "architectures",
+        "attention_dropout",
+        "aux_loss_alpha",
+        "auto_map",
+        "bos_token_id",
+        "eos_token_id",
+        "ep_size",
+        "experts_per_token",
+        "hidden_act",
+        "initial_context_length",
+        "initializer_range",
+        "mlp_dropout",
+        "max_window_layers",
+        "moe_layer_freq",
+        "n_group",
+        "norm_topk_prob",
+        "num_nextn_predict_layers",
+        "output_router_logits",
+        "pad_token_id",
+        "pretraining_tp",
+        "rms_norm_eps",
+        "rope_interleave",
+        "rope_parameters",
+        "rope_scaling",
+        "rope_theta",
+        "routed_scaling_factor",
+        "router_aux_loss_coef",
+        "router_jitter_noise",
+        "scoring_func",
+        "seq_aux",
+        "swiglu_limit",
+        "topk_group",
+        "topk_method",
+        "torch_dtype",
+        "dtype",
+        "transformers_version",
+        "use_cache",
+        "quantization_config",
+        "output_router_logits",
+        "layer_types",
+    ]
+)
+"""Keys that change neither sizes nor work as far as the models go (`quantization_config`: see `_weight_bits`)."""
+
+DATATYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+ValueT = TypeVar("ValueT", bool, int, str)
+
+
+class _Config:
+    """A `config.json` that remembers which of its keys were read."""
+
+    def __init__(self, values: Mapping[str, object], file: str) -> None:
+        self.values = values
+        self.file = file
+        self.read: set[str] = set()
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        """A whole number."""
+        value = self._value(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.fault(key, f"{value!r} is not a whole number")
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self._value(key, default)
+        if not isinstance(value, bool):
+            raise self.fault(key, f"{value!r} is neither true nor false")
+        return value
+
+    def text(self, key: str, default: str) -> str:
+        """Text."""
+        value = self._value(key, default)
+        if not isinstance(value, str):
+            raise self.fault(key, f"{value!r} is not text")
+        return value
+
+    def is_given(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        self.read.add(key)
+        return self.values.get(key) is not None
+
+    def _value(self, key: str, default: object) -> object:
+        self.read.add(key)
+        value = self.values.get(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise self.fault(key, "missing key")
+        return value
+
+    def fault(self, key: str, message: str) -> WorkloadError:
+        """The error that a key is wrong."""
+        return WorkloadError("", [Diagnostic(file=self.file, line=0, column=0, path=key, message=message)])
+
+
+def read_language_config(path: str | Path, name: str | None = None) -> LanguageModel:
+    """Read a `config.json` of the Hugging Face hub.
+
+    Args:
+        path: The file.
+        name: Name of the model; that of the file's folder when left out.
+
+    Raises:
+        WorkloadError: No JSON, an unknown `model_type`, or a key that is missing or wrong; it names them.
+        OSError: The file cannot be read.
+    """
+    file = str(path)
+    try:
+        parsed: object = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise WorkloadError("", [_whole_file(file, f"not JSON: {error}")]) from error
+    if not isinstance(parsed, dict):
+        raise WorkloadError("", [_whole_file(file, "a config.json is a map of keys")])
+    return language_model_of(cast("dict[str, object]", parsed), file, name or Path(path).resolve().parent.name)
+
+
+def language_model_of(values: Mapping[str, object], file: str, name: str) -> LanguageModel:
+    """A model from the keys of a `config.json`; keys that nothing here knows are named in its notes.
+
+    Raises:
+        WorkloadError: As `read_language_config`.
+    """
+    config = _Config(values, file)
+    model_type = config.text("model_type", "")
+    if model_type not in READERS:
+        raise config.fault("model_type", f"unknown model_type '{model_type}'{nearest_hint(model_type, READERS)}")
+    try:
+        model = READERS[model_type](config, name)
+    except ValidationError as error:
+        messages = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise WorkloadError("", [_whole_file(file, messages)]) from error
+    unknown = sorted(set(values) - config.read - WITHOUT_EFFECT)
+    notes = (f"{file}: keys that are not known and were passed over: {', '.join(unknown)}",) if unknown else ()
+    return model.model_copy(update={"notes": (*model.notes, *notes)})
+
+
+def _model(
+    config: _Config,
+    name: str,
+    attention: GroupedAttention | LatentAttention,
+    experts: Experts | None = None,
+    *,
+    has_dense: bool = True,
+) -> LanguageModel:
+    dtype = config.text("torch_dtype", config.text("dtype", "bfloat16"))
+    notes: list[str] = []
+    if dtype not in DATATYPES:
+        notes.append(f"torch_dtype '{dtype}' is not known; bfloat16 is taken")
+    if config.text("hidden_act", "silu") not in ("silu", "swish", "gelu"):
+        notes.append(f"activation '{config.text('hidden_act', 'silu')}' is taken for one of the cost of silu")
+    datatype = DATATYPES.get(dtype, "bf16")
+    bits = _weight_bits(config)
+    if bits is not None and experts is None and bits in (8, 4):
+        datatype = {8: "fp8", 4: "fp4"}[int(bits)]
+    return LanguageModel(
+        schema_version=1,
+        kind="language_model",
+        name="".join(mark if mark.isalnum() or mark in "_.-" else "_" for mark in name) or "model",
+        num_layers=config.whole("num_hidden_layers"),
+        hidden_size=config.whole("hidden_size"),
+        intermediate_size=config.whole("intermediate_size") if has_dense else 0,
+        vocabulary_size=config.whole("vocab_size"),
+        has_tied_embeddings=config.flag("tie_word_embeddings"),
+        has_feed_forward_bias=config.flag("mlp_bias"),
+        max_tokens=config.whole("max_position_embeddings", 0) or None,
+        attention=attention,
+        experts=experts,
+        datatype=datatype,
+        source=config.file,
+        notes=tuple(notes),
+    )
+
+
+def _weight_bits(config: _Config) -> float | None:
+    """Bits of a quantised weight as the file says, scales included where they are known."""
+    found = config.values.get("quantization_config")
+    if not isinstance(found, dict):
+        return None
+    method = str(cast("dict[str, object]", found).get("quant_method", ""))
+    known = {"mxfp4": 4.25, "fp8": 8.0, "awq": 4.0, "gptq": 4.0}
+    if method not in known:
+        raise config.fault(
+            "quantization_config.quant_method", f"unknown method '{method}'{nearest_hint(method, known)}"
+        )
+    return known[method]
+
+
+def _grouped(
+    config: _Config,
+    *,
+    input_bias: bool = False,
+    output_bias: bool = False,
+    head_norms: bool = False,
+    sinks: bool = False,
+) -> GroupedAttention:
+    heads = config.whole("num_attention_heads")
+    window, windowed = _windows(config)
+    return GroupedAttention(
+        kind="grouped",
+        num_heads=heads,
+        num_kv_heads=config.whole("num_key_value_heads", heads),
+        head_dim=config.whole("head_dim", config.whole("hidden_size") // heads),
+        has_input_bias=input_bias,
+        has_output_bias=output_bias,
+        has_head_norms=head_norms,
+        has_sinks=sinks,
+        window_tokens=window,
+        num_windowed_layers=windowed,
+    )
+
+
+def _windows(config: _Config) -> tuple[int | None, int]:
+    """Window, and how many layers keep one."""
+    if not config.is_given("sliding_window") or config.values.get("use_sliding_window") is False:
+        config.read.add("use_sliding_window")
+        return None, 0
+    config.read.add("use_sliding_window")
+    layers = config.whole("num_hidden_layers")
+    kinds = config.values.get("layer_types")
+    if not isinstance(kinds, list):
+        return config.whole("sliding_window"), layers
+    names = [str(kind) for kind in cast("list[object]", kinds)]
+    unknown = sorted(set(names) - {"sliding_attention", "full_attention"})
+    if unknown:
+        raise config.fault(
+            "layer_types", f"unknown kind of layer '{unknown[0]}'; known are sliding_attention, full_attention"
+        )
+    windowed = names.count("sliding_attention")
+    return (config.whole("sliding_window"), windowed) if windowed else (None, 0)
+
+
+def _read_llama(config: _Config, name: str) -> LanguageModel:
+    bias = config.flag("attention_bias")
+    return _model(config, name, _grouped(config, input_bias=bias, output_bias=bias))
+
+
+def _read_qwen2(config: _Config, name: str) -> LanguageModel:
+    return _model(config, name, _grouped(config, input_bias=True))
+
+
+def _read_qwen3(config: _Config, name: str) -> LanguageModel:
+    bias = config.flag("attention_bias")
+    return _model(config, name, _grouped(config, input_bias=bias, output_bias=bias, head_norms=True))
+
+
+def _read_mixtral(config: _Config, name: str) -> LanguageModel:
+    experts = Experts(
+        num_experts=config.whole("num_local_experts"),
+        top_k=config.whole("num_experts_per_tok"),
+        intermediate_size=config.whole("intermediate_size"),
+        weight_bits=_weight_bits(config),
+    )
+    return _model(config, name, _grouped(config), experts, has_dense=False)
+
+
+def _read_qwen3_moe(config: _Config, name: str) -> LanguageModel:
+    if config.whole("decoder_sparse_step", 1) != 1 or config.values.get("mlp_only_layers") not in (None, []):
+        raise config.fault("decoder_sparse_step", "models in which only some layers have experts are not supported")
+    config.read |= {"mlp_only_layers", "intermediate_size"}
+    experts = Experts(
+        num_experts=config.whole("num_experts"),
+        top_k=config.whole("num_experts_per_tok"),
+        intermediate_size=config.whole("moe_intermediate_size"),
+        weight_bits=_weight_bits(config),
+    )
+    bias = config.flag("attention_bias")
+    attention = _grouped(config, input_bias=bias, output_bias=bias, head_norms=True)
+    return _model(config, name, attention, experts, has_dense=False)
+
+
+def _read_gpt_oss(config: _Config, name: str) -> LanguageModel:
+    experts = Experts(
+        num_experts=config.whole("num_local_experts"),
+        top_k=config.whole("num_experts_per_tok"),
+        intermediate_size=config.whole("intermediate_size"),
+        has_bias=True,
+        weight_bits=_weight_bits(config),
+    )
+    bias = config.flag("attention_bias", True)
+    attention = _grouped(config, input_bias=bias, output_bias=bias, sinks=True)
+    return _model(config, name, attention, experts, has_dense=False)
+
+
+def _read_deepseek(config: _Config, name: str) -> LanguageModel:
+    config.read |= {"num_key_value_heads", "attention_bias", "head_dim", "qk_head_dim"}
+    attention = LatentAttention(
+        kind="latent",
+        num_heads=config.whole("num_attention_heads"),
+        query_rank=config.whole("q_lora_rank") if config.is_given("q_lora_rank") else None,
+        kv_rank=config.whole("kv_lora_rank"),
+        nope_dim=config.whole("qk_nope_head_dim"),
+        rope_dim=config.whole("qk_rope_head_dim"),
+        value_dim=config.whole("v_head_dim"),
+    )
+    experts = Experts(
+        num_experts=config.whole("n_routed_experts"),
+        top_k=config.whole("num_experts_per_tok"),
+        intermediate_size=config.whole("moe_intermediate_size"),
+        num_shared=config.whole("n_shared_experts", 0),
+        num_dense_layers=config.whole("first_k_dense_replace", 0),
+        has_router_correction=config.text("topk_method", "") == "noaux_tc",
+        weight_bits=_weight_bits(config),
+    )
+    model = _model(config, name, attention, experts)
+    if config.values.get("num_nextn_predict_layers"):
+        note = "the multi-token-prediction module (num_nextn_predict_layers) is left out"
+        model = model.model_copy(update={"notes": (*model.notes, note)})
+    return model
+
+
+READERS: dict[str, Callable[[_Config, str], LanguageModel]] = {
+    "llama": _read_llama,
+    "mistral": _read_llama,
+    "qwen2": _read_qwen2,
+    "qwen3": _read_qwen3,
+    "qwen3_moe": _read_qwen3_moe,
+    "mixtral": _read_mixtral,
+    "gpt_oss": _read_gpt_oss,
+    "deepseek_v2": _read_deepseek,
+    "deepseek_v3": _read_deepseek,
+}
+"""What reads each `model_type`; a further one is a function and a line here."""
+
+
+def _whole_file(file: str, message: str) -> Diagnostic:
+    return Diagnostic(file=file, line=0, column=0, path="", message=message)

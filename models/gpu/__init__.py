@@ -1,0 +1,1 @@
+"""GPU kernels: times from a chip's description, with published or fitted constants."""

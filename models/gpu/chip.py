@@ -1,0 +1,147 @@
+"""A GPU as numbers: its description together with the constants of one mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ...archdsl import Calibration, GpuArch, ModelError, list_presets, load_arch, nearest_hint
+from .constants import CONSTANTS, Constant
+
+Mode = Literal["datasheet", "calibrated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """A GPU that kernels are priced on.
+
+    Attributes:
+        arch: Its description.
+        mode: Where its constants come from.
+        calibration: Name of the calibration; empty in `datasheet` mode.
+        constants: Value of every constant.
+        notes: What was borrowed or assumed.
+    """
+
+    arch: GpuArch
+    mode: Mode
+    calibration: str
+    constants: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+    def tensor_ops_per_s(self, datatype: str) -> float:
+        """Dense rate of the tensor cores at the boost clock [op/s], 2 per multiply-accumulate.
+
+        Raises:
+            ModelError: They do not multiply that datatype.
+        """
+        known = self.arch.tensor_cores.datatypes
+        if datatype not in known:
+            raise ModelError(
+                f"{self.arch.name}: its tensor cores have no datatype '{datatype}'{nearest_hint(datatype, known)}"
+            )
+        return known[datatype].dense_ops_per_s
+
+    def vector_ops_per_s(self, datatype: str) -> float:
+        """Rate of the vector units at the boost clock [op/s], a fused multiply-add counting 2; fp32's for the others.
+
+        Raises:
+            ModelError: They have neither that datatype nor fp32.
+        """
+        known = self.arch.vector_units.ops_per_s
+        if datatype not in known and "fp32" not in known:
+            raise ModelError(
+                f"{self.arch.name}: its vector units have no datatype '{datatype}'{nearest_hint(datatype, known)}"
+            )
+        return known.get(datatype, known.get("fp32", 0.0))
+
+    @property
+    def known_constants(self) -> Mapping[str, Constant]:
+        """Constants that may be fitted."""
+        return CONSTANTS
+
+    @property
+    def launch_s(self) -> float:
+        """Time of an empty kernel [s]."""
+        return self.arch.launch.floor_s
+
+    def with_constants(self, constants: Mapping[str, float]) -> Chip:
+        """The same with other values of some constants, as a fit tries them."""
+        return with_constants(self, constants)
+
+    @property
+    def memory_bytes_per_s(self) -> float:
+        """Bandwidth of main memory by the data sheet [B/s]."""
+        return self.arch.main_memory.bandwidth.bytes_per_s(self.arch.clock_hz)
+
+
+def make_chip(arch: GpuArch, mode: Mode = "datasheet", calibration: str | None = None) -> Chip:
+    """A chip with the constants of one mode.
+
+    Args:
+        arch: The GPU.
+        mode: `datasheet` uses published figures alone; `calibrated` replaces those that were fitted.
+        calibration: Name of the calibration; may be left out when there is one.
+
+    Raises:
+        ModelError: No such calibration, for this chip or any of its generation; or it names an unknown constant.
+    """
+    values = {name: constant.value for name, constant in CONSTANTS.items()}
+    if mode == "datasheet":
+        if calibration is not None:
+            raise ModelError(f"calibration '{calibration}' needs mode calibrated; datasheet mode fits nothing")
+        return Chip(arch=arch, mode=mode, calibration="", constants=values)
+    name, found, notes = _calibration_of(arch, calibration)
+    for constant in found.constants:
+        if constant not in CONSTANTS:
+            raise ModelError(
+                f"{arch.name}: calibrations.{name}: unknown constant '{constant}'{nearest_hint(constant, CONSTANTS)}"
+            )
+    return Chip(arch=arch, mode=mode, calibration=name, constants=values | found.constants, notes=notes)
+
+
+def with_constants(chip: Chip, constants: Mapping[str, float]) -> Chip:
+    """The chip with other values of some constants, as a fit tries them."""
+    return Chip(
+        arch=chip.arch,
+        mode="calibrated",
+        calibration=chip.calibration,
+        constants={**chip.constants, **constants},
+        notes=chip.notes,
+    )
+
+
+def _calibration_of(arch: GpuArch, wanted: str | None) -> tuple[str, Calibration, tuple[str, ...]]:
+    """Name and calibration of the chip, else of another of its generation; with what has to be said about it."""
+    known, lender = arch.calibrations, arch
+    if not known or (wanted is not None and wanted not in known):
+        lender = _lender(arch, wanted)
+        known = lender.calibrations if lender is not None else {}
+    if not known:
+        raise ModelError(
+            f"{arch.name}: no calibration{f' {wanted!r}' if wanted else ''}, and no preset of generation "
+            f"'{arch.generation}' has one; use mode datasheet, or fit one with `tileloom calibrate`"
+        )
+    if wanted is None and len(known) > 1:
+        raise ModelError(f"{arch.name}: which calibration? It has {', '.join(sorted(known))}; name one")
+    name = wanted if wanted is not None else next(iter(known))
+    if name not in known:
+        raise ModelError(f"{arch.name}: unknown calibration '{name}'{nearest_hint(name, known)}")
+    found = known[name]
+    if found.chip == arch.name:
+        return name, found, ()
+    return name, found, (f"{arch.name} has no measurements: constants of {found.chip} ({name}) are borrowed",)
+
+
+def _lender(arch: GpuArch, wanted: str | None) -> GpuArch | None:
+    """A preset of the same generation that has the calibration, or any."""
+    if arch.generation is None:
+        return None
+    for preset in list_presets():
+        other = load_arch(preset)
+        if not isinstance(other, GpuArch) or other.generation != arch.generation or other.name == arch.name:
+            continue
+        if other.calibrations and (wanted is None or wanted in other.calibrations):
+            return other
+    return None

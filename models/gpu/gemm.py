@@ -1,0 +1,232 @@
+"""GEMM: the tile and the split of the reduction that cost least, and what they cost.
+
+The model looks for the best way to make each product as vendors' libraries do, among tiles that the accumulators hold and
+splits of the reduction. `gemm_core` has the terms. What is not among the constants is a fact of chip or software, below.
+
+Limits: one main loop without specialised warps is assumed for GPUs without clusters; fused epilogues cost nothing beyond the
+store; sparse products are not modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...archdsl import DATATYPE_BITS, GpuArch
+from . import gemm_core as core
+from .cache import hit_share
+from .chip import Chip
+from .energy import VOLTAGE_FLOOR, byte_energy_j, energy_notes, idle_power_w, op_energy_j, power_limit_w, with_energy
+from .times import Floats, Ints, KernelTimes
+
+Flags = npt.NDArray[np.bool_]
+
+SIDES: Final = (16, 32, 64, 128, 256)
+"""Sides of tiles that vendors' libraries offer. Source: CUTLASS profiler's default tile shapes."""
+CLUSTER_SIDES: Final = (16, 32, 64, 128, 192, 256)
+"""Those for GPUs with clusters, whose instructions are as wide as a multiple of 8. Source: PTX ISA, wgmma and tcgen05."""
+LEAST_AREA: Final = 1024
+"""Fewest results of a tile: a warp group of 128 threads with 8 accumulators each."""
+SPLITS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)
+"""Parts that a reduction may be cut into. Source: cuBLAS, which offers splits up to 32."""
+SPLIT_LAUNCHES: Final = 2.0
+"""Launches that the second pass of a split costs: its own, and draining the first kernel before it."""
+DEQUANTISE_INSTRUCTIONS: Final = 2.5
+"""Instructions per weight from 8 or fewer bits to bf16.
+
+Source: FasterTransformer's interleaved converter: permute, subtract and pack, 10 instructions for 4 weights."""
+LANES: Final = 128
+"""Instructions per cycle of one SM over all lanes. Source: NVIDIA, A100 and H100 whitepapers."""
+MAX_REREADS: Final = 4.0
+"""Times that operands are read from main memory at most: libraries reorder tiles before it gets worse."""
+SCALED_BITS: Final = {"fp4": 4.5}
+"""Bits of an element with its share of the block's scale: one of 8 bits per 16. Source: NVIDIA, NVFP4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemms:
+    """C[m, n] = A[m, k] B[n, k]^T, many of one datatype.
+
+    Attributes:
+        m: Rows of the result `[count]`.
+        n: Columns of the result `[count]`.
+        k: Length of the reduction `[count]`.
+        batch: Products of that shape in one kernel `[count]`; 1 when left out.
+        datatype: What is multiplied; on the vector units where the tensor cores do not know it.
+        weight_bits: Bits of an element of B in memory, where it is not the datatype's; they are converted on the way.
+        output_bits: Bits of an element of C.
+        weights_in_cache: Whether B was used before, and may be in the cache `[count]`.
+        inputs_in_cache: Whether A was just written, and may be in the cache `[count]`.
+        reuse_bytes: Bytes touched from one use of B to the next `[count]`; those of the kernel when left out.
+        input_bytes: Compulsory bytes of A where they are not m x k elements, as in a convolution `[count]`.
+    """
+
+    m: Ints
+    n: Ints
+    k: Ints
+    batch: Ints | None = None
+    datatype: str
+    weight_bits: float | None = None
+    output_bits: int = 16
+    weights_in_cache: Flags
+    inputs_in_cache: Flags
+    reuse_bytes: Floats | None = None
+    input_bytes: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.m)
+
+    def label(self, idx: int) -> str:
+        """`bf16 1x4096x4096`: datatype, m, n and k; `8x` before them for a batch, `w4` behind for narrow weights."""
+        batch = "" if self.batch is None or self.batch[idx] == 1 else f"{self.batch[idx]}x "
+        narrow = "" if self.weight_bits is None else f" w{self.weight_bits:g}"
+        return f"{self.datatype} {batch}{self.m[idx]}x{self.n[idx]}x{self.k[idx]}{narrow}"
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """What each product costs.
+
+        Raises:
+            ModelError: The chip multiplies the datatype nowhere.
+        """
+        out = np.zeros((len(self), core.NUM_COLUMNS))
+        reference, sides, splits = _machine(chip, self.datatype), _tiles(chip.arch, self._is_tensor(chip)), _SPLITS
+        core.best_ways(self._shapes(chip), sides, splits, self._numbers(chip, reference), self._element_bytes(), out)
+        return self._times(chip, out)
+
+    def _is_tensor(self, chip: Chip) -> bool:
+        return self.datatype in chip.arch.tensor_cores.datatypes
+
+    def _element_bytes(self) -> Floats:
+        bits = bits_of(self.datatype)
+        return np.array([bits, self.weight_bits or bits, self.output_bits], dtype=np.float64) / 8
+
+    def _shapes(self, chip: Chip) -> Floats:
+        """Columns as `best_ways` wants them."""
+        a_bytes, b_bytes, c_bytes = self._element_bytes()
+        count = np.ones(len(self)) if self.batch is None else self.batch.astype(np.float64)
+        m, n, k = (side.astype(np.float64) for side in (self.m, self.n, self.k))
+        reads_a = count * m * k * a_bytes if self.input_bytes is None else self.input_bytes
+        reads_b, writes = count * n * k * b_bytes, count * m * n * c_bytes
+        touched = reads_a + reads_b + writes
+        between = touched if self.reuse_bytes is None else self.reuse_bytes
+        weight_hits = np.where(self.weights_in_cache, hit_share(between, chip.arch.l2), 0.0)
+        input_hits = np.where(self.inputs_in_cache, hit_share(touched, chip.arch.l2), 0.0)
+        # Results stay in the cache, and are overwritten there, where the same buffers are used again and again.
+        kept = np.where(self.inputs_in_cache, hit_share(np.maximum(between, touched), chip.arch.l2), 0.0)
+        columns = (m, n, k, count, reads_a * (1 - input_hits), reads_b * (1 - weight_hits), writes * (1 - kept))
+        return np.stack([*columns, np.full(len(self), MAX_REREADS)], axis=1)
+
+    def _numbers(self, chip: Chip, machine: tuple[float, float, float]) -> Floats:
+        """Numbers of the chip as `best_ways` reads them."""
+        arch, constants = chip.arch, chip.constants
+        macs, instruction_rows, reads_shared = machine
+        is_narrow = self.weight_bits is not None and self.weight_bits < bits_of(self.datatype)
+        idle_w = idle_power_w(chip)
+        return np.array(
+            [
+                arch.num_sms,
+                arch.max_clock_hz,
+                macs * constants["tensor_efficiency"],
+                LANES / DEQUANTISE_INSTRUCTIONS if is_narrow else 0.0,
+                chip.memory_bytes_per_s * constants["memory_efficiency"],
+                constants["l2_bytes_per_cycle_sm"],
+                arch.l2.capacity_bytes / arch.l2.partitions,
+                arch.sm.shared_memory_bytes,
+                arch.launch.floor_s,
+                constants["tile_overhead_s"],
+                constants["memory_latency_s"],
+                constants["tile_store_s"],
+                constants["k_step_s"],
+                SPLIT_LAUNCHES * arch.launch.floor_s,
+                arch.sm.cluster_blocks > 1,
+                op_energy_j(chip, self.datatype),
+                byte_energy_j(chip),
+                power_limit_w(chip, "burst") - idle_w,
+                power_limit_w(chip, "sustained") - idle_w,
+                constants["power_window_s"],
+                VOLTAGE_FLOOR,
+                instruction_rows,
+                reads_shared,
+            ],
+            dtype=np.float64,
+        )
+
+    def _times(self, chip: Chip, out: Floats) -> KernelTimes:
+        columns = out.T
+        count = 1 if self.batch is None else self.batch
+        main_loop = {
+            "tensor cores" if self._is_tensor(chip) else "vector units": columns[core.TENSOR],
+            "main memory": columns[core.MEMORY],
+            "cache": columns[core.CACHE],
+            "bytes in flight": columns[core.IN_FLIGHT],
+            "k steps": columns[core.K_STEPS],
+            "dequantising": columns[core.DEQUANTISE],
+        }
+        serial = {
+            "launch": columns[core.LAUNCH],
+            "filling and draining": columns[core.START],
+            "first bytes": columns[core.FIRST_BYTES],
+            "main loop": columns[core.MAIN_LOOP],
+            "slower clock within the power limit": columns[core.POWER],
+            "storing tiles": columns[core.STORING],
+            "second pass of the split": columns[core.SPLIT],
+        }
+        loop = columns[core.MAIN_LOOP] + columns[core.POWER]
+        is_compute = columns[core.TENSOR] + columns[core.POWER] >= np.maximum(columns[core.MEMORY], columns[core.CACHE])
+        regime = np.where(is_compute, 0, 1)
+        times = KernelTimes(
+            serial_s=serial,
+            overlapped_s={"main loop": main_loop},
+            regime=np.where(loop < np.sum(list(serial.values()), axis=0) / 2, 2, regime),
+            ops=2.0 * self.m.astype(np.float64) * self.n * self.k * count,
+            main_memory_bytes=columns[core.TRAFFIC],
+            choices=tuple(
+                f"tile {row[core.ROWS]:.0f} x {row[core.COLS]:.0f}, split {row[core.SPLITS]:.0f}" for row in out
+            ),
+            notes=(*energy_notes(chip), *self._notes(chip)),
+        )
+        return with_energy(times, chip, self.datatype)
+
+    def _notes(self, chip: Chip) -> tuple[str, ...]:
+        if self._is_tensor(chip):
+            return ()
+        return (f"{chip.arch.name}: {self.datatype} products run on the vector units",)
+
+
+def bits_of(datatype: str) -> float:
+    """Bits of an element in memory, with its share of a block's scale."""
+    return SCALED_BITS.get(datatype, DATATYPE_BITS[datatype])
+
+
+_SPLITS: Final = np.array(SPLITS, dtype=np.float64)
+
+
+def _machine(chip: Chip, datatype: str) -> tuple[float, float, float]:
+    """MACs per cycle of an SM, rows of its instruction where it reads shared memory itself, and whether it does."""
+    arch = chip.arch
+    if datatype in arch.tensor_cores.datatypes:
+        rows = arch.tensor_cores.datatypes[datatype].shape.m
+        # Smaller instructions read registers, which a warp fills from shared memory for 64 x 64 results.
+        return arch.macs_per_cycle(datatype), float(rows if rows >= 64 else 0), 1.0
+    return chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms, 0.0, 0.0
+
+
+@cache
+def _tiles(arch: GpuArch, is_tensor: bool) -> Floats:
+    """Tiles that accumulators hold and instructions fill `[tiles, 2]`."""
+    held = arch.tensor_cores.accumulator_memory_bytes or arch.sm.register_file_bytes // 2
+    rows = next(iter(arch.tensor_cores.datatypes.values())).shape.m if is_tensor else 1
+    tensor_rows = max((one.shape.m for one in arch.tensor_cores.datatypes.values()), default=rows)
+    step = tensor_rows if is_tensor and tensor_rows >= 64 else 1
+    sides = CLUSTER_SIDES if arch.sm.cluster_blocks > 1 else SIDES
+    found = [
+        (a, b)
+        for a in sides
+        for b in sides
+        if LEAST_AREA <= a * b <= held // 4 and max(a, b) >= 64 and (a % step == 0 or b % step == 0)
+    ]
+    return np.array(found, dtype=np.float64)

@@ -1,0 +1,81 @@
+"""Serving of language models: steps of an engine, its steady state, and plans of how many chips to use and how."""
+
+from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
+from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
+from .fabric import Fabric, fabric_of, fabric_of_chips, load_fabric
+from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
+from .memory import MemoryColumns, memory_of, weights_per_chip
+from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
+from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
+from .plan import Limits, Plan, PlanPoints, make_plan, price_points
+from .serving import (
+    SCHEDULER_CONSTANT,
+    ServeEstimate,
+    Service,
+    ServiceColumns,
+    estimate_at,
+    make_service,
+    require_service,
+    sequences_in_cache,
+    serve,
+    serve_columns,
+)
+from .speculation import NO_SPECULATION, Speculation
+from .steps import Steps, StepTimer, StepTimes, make_steps
+from .timing import GpuStepTimer
+
+__all__ = [
+    "KV_DATATYPES",
+    "NO_SPECULATION",
+    "POLICIES",
+    "PUBLISHED",
+    "QUANTISATIONS",
+    "SCHEDULER_CONSTANT",
+    "DisaggregatedEstimate",
+    "Engine",
+    "Fabric",
+    "FeedForwardPool",
+    "GpuStepTimer",
+    "Layout",
+    "Layouts",
+    "Limits",
+    "MemoryColumns",
+    "Numerics",
+    "Plan",
+    "PlanPoints",
+    "Policy",
+    "Pools",
+    "ServeEstimate",
+    "Service",
+    "ServiceColumns",
+    "Speculation",
+    "SplitStepTimer",
+    "SteadyState",
+    "StepTimer",
+    "StepTimes",
+    "Steps",
+    "Traffic",
+    "estimate_at",
+    "fabric_of",
+    "fabric_of_chips",
+    "layout_faults",
+    "layouts_of",
+    "load_fabric",
+    "make_plan",
+    "make_service",
+    "make_steps",
+    "memory_of",
+    "numerics_of",
+    "pool_of",
+    "possible_layouts",
+    "price_points",
+    "require_layout",
+    "require_service",
+    "sequences_in_cache",
+    "serve",
+    "serve_columns",
+    "serve_disaggregated",
+    "steady_state",
+    "weight_bytes",
+    "weights_per_chip",
+]

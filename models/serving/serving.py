@@ -1,0 +1,366 @@
+"""Serving of one model on one system: what users and operators see, for one layout or for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ...archdsl import InfeasibleError, LanguageModel, ModelError
+from ..gpu.chip import Chip, Mode, make_chip
+from ..gpu.times import Floats
+from ..parts import Part, sum_of
+from .engine import Engine, SteadyState, Traffic, steady_state
+from .fabric import Fabric
+from .graph import DEFAULT_LOAD_IMBALANCE
+from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
+from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
+from .numerics import Numerics
+from .parallel import Layout, Layouts, layouts_of, require_layout
+from .power import chip_power_w
+from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
+from .steps import StepTimer
+from .timing import GpuStepTimer
+
+SCHEDULER_CONSTANT = "scheduler_s_per_sequence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What is served, on what, and how.
+
+    Attributes:
+        model: The model.
+        numerics: Its datatypes.
+        fabric: The system.
+        chip: Its GPU, with the constants of one mode.
+        engine: How requests are batched.
+        traffic: What users ask for.
+        load_imbalance: Rows of the fullest chip over the mean, among chips that share experts.
+        feed_forward: Other chips that do the feed-forward networks; None when the GPUs do everything.
+    """
+
+    model: LanguageModel
+    numerics: Numerics
+    fabric: Fabric
+    chip: Chip
+    engine: Engine
+    traffic: Traffic
+    load_imbalance: float = DEFAULT_LOAD_IMBALANCE
+    feed_forward: FeedForwardPool | None = None
+
+    @property
+    def timer(self) -> StepTimer:
+        """Prices its steps."""
+        gpus = GpuStepTimer(
+            model=self.model,
+            numerics=self.numerics,
+            chip=self.chip,
+            fabric=self.fabric,
+            load_imbalance=self.load_imbalance,
+        )
+        return gpus if self.feed_forward is None else SplitStepTimer(gpus=gpus, pool=self.feed_forward)
+
+    def memory(self, layouts: Layouts) -> MemoryColumns:
+        """What a chip of each layout holds."""
+        return memory_of(
+            self.model,
+            self.numerics,
+            self.fabric,
+            layouts,
+            sequence_tokens=self.traffic.isl + self.traffic.osl,
+            step_tokens=self.engine.max_step_tokens,
+            sampled=256.0,
+            without=FEED_FORWARD_ROLES if self.feed_forward is not None else frozenset(),
+        )
+
+
+def make_service(
+    model: LanguageModel,
+    numerics: Numerics,
+    fabric: Fabric,
+    engine: Engine,
+    traffic: Traffic,
+    *,
+    mode: Mode = "datasheet",
+    calibration: str | None = None,
+    load_imbalance: float = DEFAULT_LOAD_IMBALANCE,
+    feed_forward: FeedForwardPool | None = None,
+) -> Service:
+    """A service with the constants of one mode, the scheduler's among them.
+
+    Raises:
+        ModelError: No such calibration, or a number of the traffic is out of range.
+    """
+    for name, value in (("isl", traffic.isl), ("max step tokens", engine.max_step_tokens)):
+        if value < 1:
+            raise ModelError(f"{name} {value} is below 1")
+    if traffic.osl < 2:
+        raise ModelError(f"osl {traffic.osl} is below 2: a time per output token needs a token after the first")
+    if not 0 <= traffic.prefix_hit < 1:
+        raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
+    if load_imbalance < 1:
+        raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
+    chip = make_chip(fabric.arch, mode, calibration)
+    return Service(
+        model=model,
+        numerics=numerics,
+        fabric=fabric,
+        chip=chip,
+        engine=replace(engine, scheduler_s_per_sequence=chip.constants[SCHEDULER_CONSTANT]),
+        traffic=traffic,
+        load_imbalance=load_imbalance,
+        feed_forward=feed_forward,
+    )
+
+
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+class ServiceColumns:
+    """A service at fixed concurrency, per layout `[n]`; `docs/serving.md` defines the metrics.
+
+    Attributes:
+        service: What is served.
+        layouts: How one instance is laid out.
+        concurrency: Users of one instance.
+        state: Its steady state, per attention group and pipeline slot.
+        memory: Bytes on a chip.
+    """
+
+    service: Service
+    layouts: Layouts
+    concurrency: Floats
+    state: SteadyState
+    memory: MemoryColumns
+
+    @cached_property
+    def slots(self) -> Floats:
+        """Attention groups and pipeline slots that share the users `[n]`."""
+        return (self.layouts.dp * self.layouts.pp).astype(np.float64)
+
+    @cached_property
+    def waiting(self) -> Waiting:
+        """Waits at fixed concurrency."""
+        return closed_loop(self.state, self.service.traffic.osl)
+
+    @cached_property
+    def ttft_s(self) -> Floats:
+        """Time to first token on an idle instance [s]."""
+        return self.state.lone_prompt_s
+
+    @cached_property
+    def ttft_queued_s(self) -> Floats:
+        """Time to first token at fixed concurrency, waits included [s]."""
+        return self.waiting.total_s + self.state.mixed_prompt_s
+
+    @cached_property
+    def tpot_s(self) -> Floats:
+        """Time per output token after the first [s]."""
+        return self.state.tpot_s
+
+    @cached_property
+    def latency_s(self) -> Floats:
+        """Of a request, at fixed concurrency [s]."""
+        return self.ttft_queued_s + (self.service.traffic.osl - 1) * self.tpot_s
+
+    @cached_property
+    def requests_per_s(self) -> Floats:
+        """Of one instance; Little's law: concurrency over latency."""
+        return self.concurrency / self.latency_s
+
+    @cached_property
+    def tokens_per_s(self) -> Floats:
+        """Output tokens per second of one instance."""
+        return self.requests_per_s * self.service.traffic.osl
+
+    @cached_property
+    def tokens_per_s_per_chip(self) -> Floats:
+        """Output tokens per second over the chips of an instance."""
+        return self.tokens_per_s / self.layouts.num_chips
+
+    @cached_property
+    def tokens_per_s_per_user(self) -> Floats:
+        """Output tokens per second that a user sees after the first."""
+        return 1 / self.tpot_s
+
+    @cached_property
+    def waiting_open(self) -> Waiting:
+        """Waits when the same requests arrive at random."""
+        return open_loop(self.state, self.requests_per_s / self.slots)
+
+    @cached_property
+    def ttft_open_s(self) -> Floats:
+        """Time to first token when the same requests arrive at random [s]."""
+        return self.waiting_open.total_s + self.state.mixed_prompt_s
+
+    @cached_property
+    def chip_power_w(self) -> Floats:
+        """Mean power of a chip [W]."""
+        state, service = self.state, self.service
+        step_s = state.step_s
+        # Each step visits the pipeline's stages in turn, so that of its work a chip does one share, and steps of all
+        # slots overlap.
+        return chip_power_w(
+            service.chip,
+            service.numerics.datatype,
+            ops_per_s=state.ops_per_step / step_s,
+            bytes_per_s=state.main_memory_bytes_per_step / step_s,
+        )
+
+
+def serve_columns(service: Service, layouts: Layouts, concurrency: Floats) -> ServiceColumns:
+    """A service at fixed concurrency in many layouts; memory is not checked."""
+    # Where there are fewer users than groups and slots, those that are there have theirs for themselves.
+    users = np.maximum(1.0, concurrency / (layouts.dp * layouts.pp))
+    state = steady_state(service.timer, layouts, service.engine, service.traffic, users)
+    return ServiceColumns(
+        service=service, layouts=layouts, concurrency=concurrency, state=state, memory=service.memory(layouts)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeEstimate:
+    """One layout at fixed concurrency; times and bytes are trees of named parts.
+
+    Attributes:
+        layout: Chips of one instance.
+        concurrency: Users of the instance.
+        batch: Sequences of one attention group and pipeline slot that are served at once.
+        ttft: On an idle instance [s].
+        ttft_queued: At fixed concurrency [s].
+        ttft_open: When the same requests arrive at random [s].
+        ttft_burst: When all users start at once [s].
+        tpot: Time per output token after the first [s].
+        latency_s: Of a request [s].
+        requests_per_s: Of the instance.
+        tokens_per_s: Output tokens of the instance.
+        tokens_per_s_per_chip: The same per chip.
+        tokens_per_s_per_user: What a user sees after the first token.
+        power: Of the instance's chips [W].
+        memory: Bytes of the fullest chip.
+        free_bytes: What is left there.
+        notes: Approximations and assumptions.
+    """
+
+    layout: Layout
+    concurrency: int
+    batch: float
+    ttft: Part
+    ttft_queued: Part
+    ttft_open: Part
+    ttft_burst: Part
+    tpot: Part
+    latency_s: float
+    requests_per_s: float
+    tokens_per_s: float
+    tokens_per_s_per_chip: float
+    tokens_per_s_per_user: float
+    power: Part
+    memory: Part
+    free_bytes: int
+    notes: tuple[str, ...]
+
+
+def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
+    """A service in one layout at fixed concurrency.
+
+    Raises:
+        ModelError: The layout does not suit the model or the system.
+        InfeasibleError: A chip's memory does not hold it; it has the missing bytes.
+    """
+    require_service(service, layout, concurrency)
+    columns = serve_columns(service, layouts_of([layout]), np.array([float(concurrency)]))
+    in_cache = sequences_in_cache(columns)
+    short = memory_shortage(service.model, service.fabric, layout, columns.memory, float(in_cache[0]), 0)
+    if short is None and service.feed_forward is not None:
+        short = pool_shortage(service.model, service.numerics, service.feed_forward)
+    if short is not None:
+        raise InfeasibleError(short)
+    return estimate_at(columns, 0)
+
+
+def require_service(service: Service, layout: Layout, concurrency: int) -> None:
+    """Check that a layout suits the model, the system and the traffic.
+
+    Raises:
+        ModelError: It does not; all reasons that concern the layout together.
+    """
+    require_layout(service.model, layout)
+    if layout.num_chips > service.fabric.num_chips:
+        raise ModelError(
+            f"{layout} needs {layout.num_chips} chips; {service.fabric.name} has {service.fabric.num_chips}"
+        )
+    if concurrency < 1:
+        raise ModelError(f"concurrency {concurrency} is below 1")
+    longest = service.model.max_tokens
+    total = service.traffic.isl + service.traffic.osl
+    if longest is not None and total > longest:
+        raise ModelError(f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}")
+
+
+def sequences_in_cache(columns: ServiceColumns) -> Floats:
+    """Sequences of one group whose cache a chip holds at once: those of all pipeline slots, at their longest `[n]`."""
+    return np.ceil(columns.state.batch - 1e-9) * columns.layouts.pp.astype(np.float64)
+
+
+def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
+    """One layout of many, as trees."""
+    state, waiting = columns.state, columns.waiting
+    osl = columns.service.traffic.osl
+    layout = columns.layouts.at(idx)
+    own = _time("own steps", float(state.mixed_prompt_s[idx]))
+    lone = _time("prompt", float(columns.ttft_s[idx]))
+    budget = budget_part(columns.memory, float(sequences_in_cache(columns)[idx]), idx)
+    power_w = float(columns.chip_power_w[idx])
+    chips = [Part(name=f"chip {i}", amount=power_w, unit="W") for i in range(layout.num_chips)]
+    return ServeEstimate(
+        layout=layout,
+        concurrency=round(float(columns.concurrency[idx])),
+        batch=float(state.batch[idx]),
+        ttft=sum_of("TTFT, idle", "s", [lone]),
+        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), own]),
+        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), own]),
+        ttft_burst=sum_of("TTFT, burst", "s", [_time("prompts of others", float(burst_wait_s(state)[idx])), lone]),
+        tpot=_tpot_part(state, osl, idx),
+        latency_s=float(columns.latency_s[idx]),
+        requests_per_s=float(columns.requests_per_s[idx]),
+        tokens_per_s=float(columns.tokens_per_s[idx]),
+        tokens_per_s_per_chip=float(columns.tokens_per_s_per_chip[idx]),
+        tokens_per_s_per_user=float(columns.tokens_per_s_per_user[idx]),
+        power=sum_of("power", "W", chips),
+        memory=budget,
+        free_bytes=int(columns.memory.capacity - budget.amount),
+        notes=(*columns.service.model.notes, *columns.service.fabric.notes, *state.notes),
+    )
+
+
+def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
+    """Decoding and the prompts of others, each by kernels; both per token that a request gains."""
+    per_token = float(state.steps_per_request[idx]) / max(1, osl - 1)
+    prompts = float(state.prompts_per_step[idx])
+    return sum_of(
+        "TPOT",
+        "s",
+        [
+            _scaled("decoding", state.decode_parts_s, per_token, idx),
+            _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
+        ],
+    )
+
+
+def _waits(waiting: Waiting, idx: int) -> list[Part]:
+    return [
+        _time("room in the batch", float(waiting.slot_s[idx])),
+        _time("step that runs", float(waiting.running_s[idx])),
+        _time("prompts of others", float(waiting.prompts_s[idx])),
+    ]
+
+
+def _scaled(name: str, parts: Mapping[str, Floats], factor: float, idx: int) -> Part:
+    leaves = [_time(part, factor * float(column[idx])) for part, column in parts.items()]
+    return sum_of(name, "s", [leaf for leaf in leaves if leaf.amount != 0])
+
+
+def _time(name: str, amount: float) -> Part:
+    return Part(name=name, amount=amount, unit="s")

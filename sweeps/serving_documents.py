@@ -1,0 +1,216 @@
+"""What `tileloom serve --json` prints: estimates and plans as documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from .pareto import knee_index, pareto_mask
+
+if TYPE_CHECKING:
+    from ..archdsl import Infeasible
+    from ..models import Part, serving
+
+SCHEMA_VERSION: Final = 1
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontRow:
+    """One point of the trade-off between what a user sees and what a chip yields.
+
+    Attributes:
+        layout: Chips of one instance.
+        concurrency: Users of one instance.
+        tokens_per_s_per_user: Output tokens per second that a user sees after the first.
+        tokens_per_s_per_chip: Output tokens per second over all chips of the instance.
+        ttft_s: Time to first token when requests arrive at random [s].
+        tpot_s: Time per output token after the first [s].
+        holds: Whether it is within the limits.
+        is_knee: Whether it is the front's knee.
+    """
+
+    layout: serving.Layout
+    concurrency: int
+    tokens_per_s_per_user: float
+    tokens_per_s_per_chip: float
+    ttft_s: float
+    tpot_s: float
+    holds: bool
+    is_knee: bool
+
+
+def front_rows(points: serving.PlanPoints) -> tuple[FrontRow, ...]:
+    """The Pareto front of tokens per second and user against tokens per second and chip, fastest for a user first."""
+    columns = points.columns
+    rows = np.flatnonzero(points.fits)
+    users, chips = columns.tokens_per_s_per_user[rows], columns.tokens_per_s_per_chip[rows]
+    objectives = np.column_stack([-users, -chips])
+    knee = knee_index(objectives)
+    on_front = [int(idx) for idx in np.flatnonzero(pareto_mask(objectives))]
+    found = [
+        FrontRow(
+            layout=columns.layouts.at(int(rows[idx])),
+            concurrency=round(float(columns.concurrency[rows[idx]])),
+            tokens_per_s_per_user=float(users[idx]),
+            tokens_per_s_per_chip=float(chips[idx]),
+            ttft_s=float(columns.ttft_open_s[rows[idx]]),
+            tpot_s=float(columns.tpot_s[rows[idx]]),
+            holds=bool(points.holds[rows[idx]]),
+            is_knee=idx == knee,
+        )
+        for idx in on_front
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.tokens_per_s_per_user, row.concurrency)))
+
+
+def part_document(part: Part) -> Json:
+    """A tree of named parts."""
+    found: Json = {"name": part.name, "amount": part.amount, "unit": part.unit}
+    if part.parts:
+        found |= {"rule": part.rule, "parts": [part_document(below) for below in part.parts]}
+    return found
+
+
+def service_document(service: serving.Service) -> Json:
+    """What is served, on what, and how."""
+    engine, traffic = service.engine, service.traffic
+    return {
+        "model": service.model.name,
+        "system": service.fabric.name,
+        "chip": service.fabric.arch.name,
+        "num_chips": service.fabric.num_chips,
+        "quantisation": service.numerics.name,
+        "kv_bits": service.numerics.kv_bits,
+        "mode": service.chip.mode,
+        "calibration": service.chip.calibration or None,
+        "isl": traffic.isl,
+        "osl": traffic.osl,
+        "prefix_hit": traffic.prefix_hit,
+        "policy": engine.policy,
+        "max_step_tokens": engine.max_step_tokens,
+        "draft_tokens": engine.speculation.draft_tokens,
+        "acceptance": engine.speculation.acceptance,
+        "feed_forward": None if service.feed_forward is None else _pool(service.feed_forward),
+    }
+
+
+def _pool(pool: serving.FeedForwardPool) -> Json:
+    return {
+        "chip": pool.name,
+        "num_chips": pool.num_chips,
+        "chips_per_layer": pool.chips_per_layer,
+        "micro_batches": pool.micro_batches,
+    }
+
+
+def layout_document(layout: serving.Layout) -> Json:
+    """Chips of one instance."""
+    return {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.ep, "num_chips": layout.num_chips}
+
+
+def estimate_document(service: serving.Service, estimate: serving.ServeEstimate) -> Json:
+    """One layout at fixed concurrency."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "service": service_document(service),
+        **_estimate(estimate),
+        "notes": list(estimate.notes),
+    }
+
+
+def _estimate(estimate: serving.ServeEstimate) -> Json:
+    return {
+        "layout": layout_document(estimate.layout),
+        "concurrency": estimate.concurrency,
+        "batch": estimate.batch,
+        "ttft_s": estimate.ttft.amount,
+        "ttft_queued_s": estimate.ttft_queued.amount,
+        "ttft_open_s": estimate.ttft_open.amount,
+        "ttft_burst_s": estimate.ttft_burst.amount,
+        "tpot_s": estimate.tpot.amount,
+        "latency_s": estimate.latency_s,
+        "requests_per_s": estimate.requests_per_s,
+        "tokens_per_s": estimate.tokens_per_s,
+        "tokens_per_s_per_chip": estimate.tokens_per_s_per_chip,
+        "tokens_per_s_per_user": estimate.tokens_per_s_per_user,
+        "power_w": estimate.power.amount,
+        "joules_per_token": estimate.power.amount / estimate.tokens_per_s,
+        "free_bytes": estimate.free_bytes,
+        "parts": [
+            part_document(part) for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.memory)
+        ],
+    }
+
+
+def pools_document(service: serving.Service, found: serving.DisaggregatedEstimate) -> Json:
+    """Prompts and decoding on instances of their own."""
+    pools = found.pools
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "service": service_document(service),
+        "prefill": {
+            "instances": pools.num_prefill,
+            "layout": layout_document(pools.prefill),
+            "busy": found.prefill_busy,
+        },
+        "decode": {"instances": pools.num_decode, "layout": layout_document(pools.decode), "users": found.users},
+        "num_chips": pools.num_chips,
+        "requests_per_s": found.requests_per_s,
+        "ttft_s": found.ttft.amount,
+        "transfer_s": found.transfer.amount,
+        "tpot_s": found.tpot.amount,
+        "tokens_per_s_per_user": found.tokens_per_s_per_user,
+        "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
+        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
+        "notes": list(found.notes),
+    }
+
+
+def plan_document(service: serving.Service, limits: serving.Limits, plan: serving.Plan) -> Json:
+    """The cheapest plan and the front that it was chosen from."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "service": service_document(service),
+        "limits": _limits(limits),
+        "plan": {
+            "replicas": plan.replicas,
+            "num_chips": plan.num_chips,
+            "power_w": plan.replicas * plan.estimate.power.amount,
+            "binding": list(plan.binding),
+            "instance": _estimate(plan.estimate),
+        },
+        "num_points": len(plan.points.fits),
+        "front": [_front_row(row) for row in front_rows(plan.points)],
+        "notes": list(plan.estimate.notes),
+    }
+
+
+def infeasible_document(infeasible: Infeasible) -> Json:
+    """Why nothing fits, with what is missing."""
+    from dataclasses import asdict
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "infeasible": {**asdict(infeasible), "missing": infeasible.demand - infeasible.limit},
+    }
+
+
+def _limits(limits: serving.Limits) -> Json:
+    return {"requests_per_s": limits.requests_per_s, "ttft_s": limits.ttft_s, "tpot_s": limits.tpot_s}
+
+
+def _front_row(row: FrontRow) -> Json:
+    return {
+        "layout": layout_document(row.layout),
+        "concurrency": row.concurrency,
+        "tokens_per_s_per_user": row.tokens_per_s_per_user,
+        "tokens_per_s_per_chip": row.tokens_per_s_per_chip,
+        "ttft_s": row.ttft_s,
+        "tpot_s": row.tpot_s,
+        "holds": row.holds,
+        "is_knee": row.is_knee,
+    }

@@ -1,0 +1,136 @@
+"""Serving estimates and plans as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from .plots.style import quantity_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..archdsl import Infeasible
+    from ..models import Part, serving
+    from .serving_documents import FrontRow
+
+
+def service_line(service: serving.Service, layout: serving.Layout | None = None) -> str:
+    """What is served, on what and how."""
+    traffic, numerics = service.traffic, service.numerics
+    where = service.fabric.name if layout is None else f"{layout.num_chips} of {service.fabric.name}, {layout}"
+    constants = "data sheet" if service.chip.mode == "datasheet" else f"calibration {service.chip.calibration}"
+    return (
+        f"{service.model.name} ({numerics.name}, {numerics.kv_bits}-bit cache) on {where}: "
+        f"{traffic.isl:,} tokens in, {traffic.osl:,} out; constants: {constants}"
+    )
+
+
+def estimate_table(estimate: serving.ServeEstimate) -> Table:
+    """The metrics of one layout at fixed concurrency."""
+    rows = (
+        ("TTFT, idle", quantity_text(estimate.ttft.amount, "s"), "a prompt alone"),
+        ("TTFT, fixed concurrency", quantity_text(estimate.ttft_queued.amount, "s"), _parts(estimate.ttft_queued)),
+        ("TTFT, random arrivals", quantity_text(estimate.ttft_open.amount, "s"), _parts(estimate.ttft_open)),
+        ("TPOT", quantity_text(estimate.tpot.amount, "s"), _parts(estimate.tpot)),
+        ("latency of a request", quantity_text(estimate.latency_s, "s"), ""),
+        ("tokens/s per user", f"{estimate.tokens_per_s_per_user:,.1f}", ""),
+        ("tokens/s per chip", f"{estimate.tokens_per_s_per_chip:,.1f}", ""),
+        ("tokens/s", f"{estimate.tokens_per_s:,.1f}", f"{estimate.requests_per_s:.3g} requests/s"),
+        (
+            "power",
+            f"{estimate.power.amount:,.0f} W",
+            f"{estimate.power.amount / estimate.tokens_per_s:.3g} J per token",
+        ),
+        ("memory of a chip", quantity_text(estimate.memory.amount, "bytes"), _parts(estimate.memory)),
+    )
+    table = _table(("metric", True), ("value", False), ("of which", True))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def pools_table(found: serving.DisaggregatedEstimate) -> Table:
+    """The metrics of prompts and decoding on instances of their own."""
+    pools = found.pools
+    prefill = f"{pools.num_prefill} x {pools.prefill}, busy {found.prefill_busy:.0%}"
+    decode = f"{pools.num_decode} x {pools.decode}, {found.users:,.1f} users each, memory {found.decode_busy:.0%} full"
+    rows = (
+        ("prompts", "", prefill),
+        ("decoding", "", decode),
+        ("TTFT, random arrivals", quantity_text(found.ttft.amount, "s"), _parts(found.ttft)),
+        ("cache transfer", quantity_text(found.transfer.amount, "s"), "before the second token"),
+        ("TPOT", quantity_text(found.tpot.amount, "s"), _parts(found.tpot)),
+        ("tokens/s per user", f"{found.tokens_per_s_per_user:,.1f}", ""),
+        ("tokens/s per chip", f"{found.tokens_per_s_per_chip:,.1f}", f"{pools.num_chips} chips"),
+    )
+    table = _table(("metric", True), ("value", False), ("of which", True))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def part_lines(part: Part, depth: int = 0) -> Iterator[str]:
+    """A tree, one line a part."""
+    yield f"{'  ' * depth}{part.name}: {_amount(part)}"
+    for below in part.parts:
+        yield from part_lines(below, depth + 1)
+
+
+def plan_lines(plan: serving.Plan) -> Iterator[str]:
+    """The plan in words."""
+    copies = "1 replica" if plan.replicas == 1 else f"{plan.replicas} replicas"
+    yield (
+        f"plan: {plan.num_chips} chips: {copies} of {plan.estimate.layout}, {plan.estimate.concurrency:,} users each; "
+        f"{plan.replicas * plan.estimate.power.amount / 1e3:,.2f} kW"
+    )
+    yield f"binding: {', '.join(plan.binding)}"
+
+
+def front_table(rows: Sequence[FrontRow]) -> Table:
+    """The front, fastest for a user first."""
+    table = _table(
+        ("layout", True),
+        ("chips", False),
+        ("users", False),
+        ("tokens/s/user", False),
+        ("tokens/s/chip", False),
+        ("TTFT", False),
+        ("TPOT", False),
+        ("holds", True),
+    )
+    for row in rows:
+        table.add_row(
+            str(row.layout),
+            f"{row.layout.num_chips:,}",
+            f"{row.concurrency:,}",
+            f"{row.tokens_per_s_per_user:,.1f}",
+            f"{row.tokens_per_s_per_chip:,.1f}",
+            quantity_text(row.ttft_s, "s"),
+            quantity_text(row.tpot_s, "s"),
+            ("yes" if row.holds else "no") + (" (knee)" if row.is_knee else ""),
+        )
+    return table
+
+
+def infeasible_lines(infeasible: Infeasible) -> Iterator[str]:
+    """Why nothing fits, and how much is missing."""
+    yield f"infeasible: {infeasible}"
+    yield f"missing: {infeasible.demand - infeasible.limit:,} {infeasible.unit}"
+
+
+def _parts(part: Part) -> str:
+    return ", ".join(f"{below.name} {_amount(below)}" for below in part.parts if below.amount)
+
+
+def _amount(part: Part) -> str:
+    return quantity_text(part.amount, part.unit)
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, is_text in columns:
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    return table

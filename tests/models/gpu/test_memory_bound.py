@@ -1,0 +1,137 @@
+"""Memory-bound kernels: hand-worked cases, bounds, and what cannot be priced."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from tileloom.archdsl import ModelError
+from tileloom.models.gpu.chip import with_constants
+from tileloom.models.gpu.memory_bound import MemoryKernels, MemoryOp, cache_hit_share, stream_time_s
+
+from .chips import chip_of, with_memory
+
+ROWS = np.array([1, 7, 128, 1000, 4096, 16384, 65536])
+COLS = np.array([64, 1000, 4096, 5003, 8192, 128, 1024])
+OPS: tuple[MemoryOp, ...] = get_args(MemoryOp)
+
+
+def kernels(op: MemoryOp, rows: list[int], cols: list[int], in_cache: bool = False) -> MemoryKernels:
+    warm = np.full(len(rows), in_cache)
+    return MemoryKernels(op=op, datatype="bf16", rows=np.array(rows), cols=np.array(cols), inputs_in_cache=warm)
+
+
+def test_a_large_copy_is_its_bytes_over_the_sustained_bandwidth_and_one_latency():
+    # 2 x 134,217,728 bytes at 0.92 x 3,350 GB/s are 87.10 us; half of 0.6 us shows, as reads are half of the bytes.
+    times = kernels("copy", [8192], [8192]).times(chip_of())
+    assert times.main_memory_bytes == pytest.approx(268_435_456)
+    assert times.time_s == pytest.approx(1.19e-6 + 87.10e-6 + 0.30e-6, rel=1e-3)
+
+
+def test_streams_in_one_direction_lose_half_as_much():
+    # 1 GB: 0.96 of the peak when only written, 0.92 when half is read; writes wait for nothing.
+    chip = chip_of()
+    written = stream_time_s(chip, np.array([0.0]), np.array([1e9]))
+    assert written == pytest.approx(1e9 / (0.96 * 3350e9), rel=1e-6)
+
+
+def test_a_block_walks_its_row_in_dependent_steps():
+    # One row of 4,096: 8 loads of 128 x 4 elements, each 0.3 us and a hit of 260 cycles; 32 elements of 45 cycles and a
+    # reduction of 200 x 4.5 cycles at 1.98 GHz.
+    chip = chip_of()
+    chain = 8 * (0.3e-6 + 260 / 1.98e9) + (32 * 45 + 200 * 4.5) / 1.98e9
+    times = kernels("rmsnorm", [1], [4096]).times(chip)
+    assert times.overlapped_s["work"]["rows"] == pytest.approx(chain)
+    assert times.regime[0] == 2
+
+
+def test_a_transpose_moves_two_sectors_per_element_through_the_cache():
+    chip = chip_of()
+    times = kernels("transpose", [4096], [4096]).times(chip)
+    assert times.overlapped_s["work"]["cache"] == pytest.approx(4096 * 4096 * 64 / (40 * 132 * 1.98e9))
+
+
+def test_a_second_pass_hits_while_the_cache_holds_the_first():
+    small, large = kernels("quantise", [1024, 65536], [1024, 4096]).times(chip_of()).main_memory_bytes
+    assert small == pytest.approx(1024 * 1024 * 3)
+    assert large == pytest.approx(65536 * 4096 * 5)
+
+
+def test_short_rows_are_softmaxed_by_a_warp_and_long_ones_by_a_block():
+    at_limit, beyond = kernels("softmax", [1, 1], [1024, 1032]).times(chip_of()).time_s
+    assert beyond < at_limit
+
+
+def test_rows_that_are_no_multiple_of_4_take_two_kernels():
+    aligned, not_aligned = kernels("layernorm", [37, 37], [5000, 5003]).times(chip_of()).serial_s["launch"]
+    assert not_aligned == pytest.approx(2 * aligned)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_no_op_beats_the_roofline(op: MemoryOp):
+    chip = with_constants(chip_of(), {"memory_efficiency": 1.0})
+    times = kernels(op, list(ROWS), list(COLS)).times(chip)
+    assert (times.time_s >= times.main_memory_bytes / chip.memory_bytes_per_s + chip.arch.launch.floor_s * 0.999).all()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_more_bandwidth_is_never_slower(op: MemoryOp):
+    chip, batch = chip_of(), kernels(op, list(ROWS), list(COLS))
+    assert (batch.times(with_memory(chip, 2.0)).time_s <= batch.times(chip).time_s).all()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_more_rows_are_never_faster(op: MemoryOp):
+    rows = [1, 2, 16, 100, 500, 3000, 20000, 100000]
+    assert (np.diff(kernels(op, rows, [4096] * 8).times(chip_of()).time_s) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_parts_sum_to_the_time(op: MemoryOp):
+    times = kernels(op, list(ROWS), list(COLS)).times(chip_of())
+    for idx in range(len(ROWS)):
+        assert times.part(idx).amount == pytest.approx(times.time_s[idx], rel=1e-12)
+
+
+def test_inputs_in_the_cache_are_not_read_from_main_memory():
+    cold = kernels("add", [1024], [1024]).times(chip_of())
+    warm = kernels("add", [1024], [1024], in_cache=True).times(chip_of())
+    assert cold.main_memory_bytes == pytest.approx(3 * 2 * 2**20)
+    assert warm.main_memory_bytes == pytest.approx(2 * 2**20)
+    assert (warm.time_s < cold.time_s).all()
+
+
+def test_hits_fall_from_all_to_none_around_the_capacity():
+    shares = cache_hit_share(np.array([10.0, 55.0, 97.5, 140.0, 200.0]), 100.0)
+    assert shares == pytest.approx([1.0, 1.0, 0.5, 0.0, 0.0])
+
+
+def test_energy_is_idle_power_and_bytes_and_a_little_arithmetic():
+    times = kernels("copy", [8192], [8192]).times(chip_of())
+    assert times.energy_j is not None
+    expected = 123 * times.time_s + 2**28 * (32.4e-12 + 60e-12) + 2**26 * 17e-12
+    assert times.energy_j == pytest.approx(expected, rel=1e-3)
+
+
+def test_labels_say_op_datatype_and_shape():
+    assert kernels("softmax", [37], [5003]).label(0) == "softmax bf16 37x5003"
+
+
+def test_an_unknown_op_is_refused_with_what_is_known():
+    batch = MemoryKernels(
+        op="sofmax",  # pyright: ignore[reportArgumentType]  what a table or a caller without types may pass
+        datatype="bf16",
+        rows=np.array([1]),
+        cols=np.array([1]),
+        inputs_in_cache=np.array([False]),
+    )
+    with pytest.raises(ModelError, match="unknown memory-bound op 'sofmax'; did you mean 'softmax'.*known: copy, fill"):
+        batch.times(chip_of())
+
+
+def test_an_unknown_datatype_is_refused():
+    batch = MemoryKernels(
+        op="copy", datatype="bf61", rows=np.array([1]), cols=np.array([1]), inputs_in_cache=np.array([False])
+    )
+    with pytest.raises(ModelError, match="unknown datatype 'bf61'; did you mean 'bf16'"):
+        batch.times(chip_of())

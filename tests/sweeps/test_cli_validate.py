@@ -1,0 +1,191 @@
+"""`tileloom validate` and `tileloom calibrate`: numbers, files, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tileloom.archdsl import GpuArch, load_arch
+from tileloom.models.validation import is_held_back
+from tileloom.sweeps.cli import ExitCode, main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "measurements" / "h100_gemm.csv"
+SLICE = ROOT / "tests" / "data" / "h100_sxm"
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, object]:
+    """What `validate --json` prints."""
+    assert main(["-q", "validate", *map(str, arguments), "--json"]) == ExitCode.DONE
+    return json.loads(capsys.readouterr().out)
+
+
+def number(document: dict[str, object], key: str) -> float:
+    value = document[key]
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def test_calibrated_gemms_are_within_the_stated_error_on_shapes_that_no_fit_has_seen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = document(capsys, EXAMPLE, "--arch", "h100_sxm")
+    with EXAMPLE.open(encoding="utf-8") as file:
+        shapes = [f"{row['dtype']} {row['m']}x{row['n']}x{row['k']}" for row in csv.DictReader(file)]
+    assert (found["mode"], found["calibration"], found["rows"]) == ("calibrated", "own_cold", "held_back")
+    assert found["n"] == sum(is_held_back(shape) for shape in shapes)
+    assert number(found, "mape") < 7
+    assert number(found, "median_ape") < 5
+    assert abs(number(found, "signed_bias")) < 5
+
+
+def test_the_data_sheet_alone_is_within_twelve_percent(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, EXAMPLE, "--arch", "h100_sxm", "--mode", "datasheet")
+    assert (found["n"], found["calibration"], found["rows"]) == (72, "", "all")
+    assert number(found, "mape") < 12
+
+
+@pytest.mark.parametrize("table", ["attention", "memory", "block", "energy"])
+def test_tables_of_every_kind_are_told_by_their_columns(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, SLICE / f"{table}.csv", "--arch", "h100_sxm", "--rows", "all")
+    assert number(found, "mape") < 20
+    regimes = cast("dict[str, object]", found["by_regime"])
+    assert set(regimes) <= {"compute", "memory", "latency", "small", "large"}
+
+
+def test_text_shows_regimes_and_the_worst_rows_with_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-q", "validate", str(EXAMPLE), "--arch", "h100_sxm", "--worst", "3"]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert "calibrated (own_cold), rows held back from the fit" in text
+    assert "memory bound" in text
+    lines = text.rstrip().splitlines()
+    assert len(lines[lines.index(next(line for line in lines if line.startswith("line "))) :]) == 4
+    assert "tile " in lines[-1]
+    assert "main loop" in lines[-1]
+
+
+def test_plots_go_to_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document(capsys, EXAMPLE, "--arch", "h100_sxm", "-o", str(tmp_path))
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".png", ".svg"]
+    with next(tmp_path.glob("*.csv")).open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert all(float(row["measured_s"]) > 0 and float(row["predicted_s"]) > 0 for row in rows)
+
+
+def test_a_chip_without_measurements_borrows_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, EXAMPLE, "--arch", "h200_sxm", "--calibration", "own_cold")
+    notes = found["notes"]
+    assert isinstance(notes, list)
+    assert "h200_sxm has no measurements: constants of h100_sxm (own_cold) are borrowed" in notes
+
+
+def test_calibrate_writes_a_description_whose_set_validates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    command = ["calibrate", str(EXAMPLE), "--arch", "h100_sxm", "--name", "mine", "--constants", "memory_efficiency"]
+    assert main(["-q", *command, "-o", str(path), "--json"]) == ExitCode.DONE
+    fit = json.loads(capsys.readouterr().out)
+    assert 0.5 <= fit["constants"]["memory_efficiency"] <= 1
+    arch = load_arch(path)
+    assert isinstance(arch, GpuArch)
+    assert arch.calibrations["mine"].constants == fit["constants"]
+    assert set(arch.calibrations) == {"mine", "own_cold", "frameworks_warm"}
+    datasheet = document(capsys, EXAMPLE, "--arch", path, "--mode", "datasheet", "--rows", "held_back")
+    calibrated = document(capsys, EXAMPLE, "--arch", path, "--calibration", "mine")
+    assert calibrated["rows"] == "held_back"
+    assert number(calibrated, "mape") < number(datasheet, "mape")
+
+
+def test_fit_finds_constants_that_made_the_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = tmp_path / "truth.yaml"
+    truth.write_text(
+        "extends: h100_sxm\ncalibrations:\n  made: {chip: h100_sxm, constants: {memory_efficiency: 0.7, "
+        'tile_overhead_s: 2.0e-6}, data: made, date: "2026-01-01", source: made}\n',
+        encoding="utf-8",
+    )
+    with EXAMPLE.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert main(["-q", "validate", str(EXAMPLE), "--arch", str(truth), "--calibration", "made", "--rows", "all",
+                 "-o", str(tmp_path / "out"), "--json"]) == ExitCode.DONE  # fmt: skip
+    capsys.readouterr()
+    with next((tmp_path / "out").glob("*.csv")).open(encoding="utf-8") as file:
+        made = {int(row["line"]): float(row["predicted_s"]) * 1e6 for row in csv.DictReader(file)}
+    table = tmp_path / "made.csv"
+    lines = [f"{r['dtype']},{r['m']},{r['n']},{r['k']},{made[line]!r},1,\n" for line, r in enumerate(rows, 2)]
+    table.write_text("dtype,m,n,k,median_us,min_us,note\n" + "".join(lines), encoding="utf-8")
+    command = ["calibrate", str(table), "--arch", "h100_sxm", "--name", "x", "--json"]
+    assert main(["-q", *command, "--constants", "memory_efficiency,tile_overhead_s"]) == ExitCode.DONE
+    fit = json.loads(capsys.readouterr().out)
+    assert fit["constants"]["memory_efficiency"] == pytest.approx(0.7, rel=0.01)
+    assert fit["constants"]["tile_overhead_s"] == pytest.approx(2.0e-6, rel=0.02)
+    assert fit["mape"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "dtype,m,n,k,median_us,min_us,note\nbf16,1,x,4096,16,16,\n",
+            ":2:3: n: 'x' is not a whole number of at least 1",
+        ),
+        ("dtype,m,n,k,median_us,min_us,note\nbf17,1,4096,4096,16,16,\n", "dtype: 'bf17' is not one of bf16"),
+        ("dtype,m,n,k,median_us,min_us,note\nbf16,1,4096,4096,-1,16,\n", "median_us: '-1' is not a number above 0"),
+        ("dtype,m,n,k,median_us,min_us,note\nbf16,1,4096\n", "3 cells; the header has 7"),
+        ("a,b\n1,2\n", "unknown table with columns a, b; known are"),
+        ("", "empty; a table of measurements has a header line"),
+    ],
+)
+def test_faults_of_a_table_have_their_place(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    assert main(["validate", str(path), "--arch", "h100_sxm"]) == ExitCode.BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--arch", "h100_sxm", "--column", "median"), "no measured column 'median'"),
+        (("--arch", "h100_sxm", "--calibration", "own_warm"), "no calibration 'own_warm'"),
+        (("--arch", "ref16"), "ref16 is of kind spatial"),
+        (("--arch", "a100_sxm", "--calibration", "own_cold"), "a100_sxm"),
+        (("--arch", "h100_sxm", "--mode", "datasheet", "--calibration", "own_cold"), "needs mode calibrated"),
+    ],
+)
+def test_impossible_requests_name_the_remedy(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(EXAMPLE), *arguments]) == ExitCode.BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+def test_a_chip_that_lacks_the_datatype_is_an_error_not_anothers_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("dtype,m,n,k,median_us,min_us,note\nfp8,128,4096,4096,16,16,\n", encoding="utf-8")
+    arch = tmp_path / "arch.yaml"
+    arch.write_text("extends: a100_sxm\nvector_units: {dense: {fp32: null}}\n", encoding="utf-8")
+    assert main(["validate", str(path), "--arch", str(arch), "--mode", "datasheet"]) == ExitCode.BAD_INPUT
+    assert "fp8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["validate", "calibrate"])
+def test_help_ends_with_two_examples_that_run(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "--help"]) == ExitCode.DONE
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    commands = " ".join(lines[lines.index("Examples:") + 1 :]).split("tileloom ")[1:]
+    assert len(commands) == 2
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    assert os.getcwd() == str(tmp_path)
+    for command in commands:
+        assert main(command.split()) == ExitCode.DONE
