@@ -48,7 +48,8 @@ def layers_of(model: ModelProto, arch: SpatialArch) -> list[Layer]:
         path.write_bytes(model.SerializeToString())
         workload = load_workload(str(path))
     cycles: list[dict[str, float]] = []
-    for options in (CompileOptions(keeps_on_chip=False), CompileOptions()):
+    # Layers are compared one by one, so that none are cut together.
+    for options in (CompileOptions(keeps_on_chip=False, is_depth_first=False), CompileOptions(is_depth_first=False)):
         network = compile_network(model, arch, options).network
         assert network is not None
         replays = replay_programs(network.images, RunOptions(max_cycles=MAX_CYCLES))

@@ -1,4 +1,5 @@
-"""How close compiled networks come to what their layers need at least, layer by layer, and what fusion and prefetch save.
+"""How close compiled networks come to what their layers need at least, layer by layer, and what keeping results on
+chip (fusion), cutting layers together (depth first) and loading ahead (prefetch) save.
 
 The bound of a layer is the larger of its cycles on all PEs and of its inputs, weights and outputs on the bus, each once.
 Cycles of a layer are those from the end of the one before to its own end, by the compiler's recurrence; those of the network
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 WAYS: Mapping[str, CompileOptions] = {
-    "fusion and prefetch": CompileOptions(),
+    "all": CompileOptions(),
+    "no depth first": CompileOptions(is_depth_first=False),
     "no prefetch": CompileOptions(loads_ahead=0),
     "no fusion": CompileOptions(keeps_on_chip=False),
-    "neither": CompileOptions(keeps_on_chip=False, loads_ahead=0),
+    "none of them": CompileOptions(keeps_on_chip=False, is_depth_first=False, loads_ahead=0),
 }
 
 
@@ -93,7 +95,7 @@ def main() -> int:
             arch = load_arch(name)
             assert isinstance(arch, SpatialArch)
             built = {way: compiled(source, arch, chosen) for way, chosen in WAYS.items()}
-            best = built["fusion and prefetch"]
+            best = built["all"]
             print(f"{network} on {name}: compiled in {best.compile_s:.1f} s")
             bound = print_layers(best.images)
             for way, one in built.items():

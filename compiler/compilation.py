@@ -35,7 +35,8 @@ class CompileOptions:
     Attributes:
         fallback: Whether ops that the array cannot do may run on the host in the middle of the network.
         keeps_layers: Whether the result of every op is stored in main memory too, for debugging.
-        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+        keeps_on_chip: Whether results may stand in the scratchpad, as a whole, until they are used.
+        is_depth_first: Whether ops may be cut together into bands of rows, where that takes fewer cycles.
         staging_bytes: Room of the scratchpad for weights and what else is staged; None for a choice of the compiler's.
         loads_ahead: How many loads may stand in front of what needs them, more where the bus is idle; 0 turns prefetching
             off.
@@ -44,6 +45,7 @@ class CompileOptions:
     fallback: bool = False
     keeps_layers: bool = False
     keeps_on_chip: bool = True
+    is_depth_first: bool = True
     staging_bytes: int | None = None
     loads_ahead: int = LOADS_AHEAD
 
@@ -91,7 +93,10 @@ def passes_of(options: CompileOptions | None = None) -> tuple[Pass, ...]:
         *FRONT_PASSES,
         CheckHostOps(fallback=chosen.fallback),
         ConvertQnnToTile(
-            staging_bytes=chosen.staging_bytes, keeps_layers=chosen.keeps_layers, keeps_on_chip=chosen.keeps_on_chip
+            staging_bytes=chosen.staging_bytes,
+            keeps_layers=chosen.keeps_layers,
+            keeps_on_chip=chosen.keeps_on_chip,
+            is_depth_first=chosen.is_depth_first,
         ),
         ConvertTileToPe(loads_ahead=chosen.loads_ahead),
     )

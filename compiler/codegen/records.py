@@ -52,6 +52,7 @@ class OptionsRecord(Spec):
     fallback: bool = Field(description="Whether any op may run on the host.")
     keeps_layers: bool = Field(description="Whether every op's result is stored in main memory too.")
     keeps_on_chip: bool = Field(description="Whether results may stand in the scratchpad until they are used.")
+    is_depth_first: bool = Field(description="Whether ops may be cut together into bands of rows.")
     staging_bytes: Amount | None = Field(default=None, description="Scratchpad for what is staged; None: chosen.")
     loads_ahead: Amount = Field(description="How many loads may stand in front of what needs them.")
 

@@ -43,13 +43,15 @@ class ConvertQnnToTile:
         staging_bytes: Room of the scratchpad for weights and what else is staged, a quarter of it unless given; it grows
             where something does not fit.
         keeps_layers: Whether the result of every op is stored in main memory too.
-        keeps_on_chip: Whether results may stand in the scratchpad until they are used.
+        keeps_on_chip: Whether results may stand in the scratchpad, as a whole, until they are used.
+        is_depth_first: Whether ops may be cut together into bands of rows.
     """
 
     name: ClassVar = "convert-qnn-to-tile"
     staging_bytes: int | None = None
     keeps_layers: bool = False
     keeps_on_chip: bool = True
+    is_depth_first: bool = True
 
     def run(self, module: ModuleOp, ctx: PassContext) -> ModuleOp:
         """See `Pass`."""
@@ -75,6 +77,7 @@ class ConvertQnnToTile:
                 staging_bytes=min(staging_bytes, array.scratchpad_bytes),
                 keeps_layers=self.keeps_layers,
                 keeps_on_chip=self.keeps_on_chip,
+                is_depth_first=self.is_depth_first,
                 has_int4="int4" in arch.compute.datatypes,
             )
             try:

@@ -181,37 +181,68 @@ def over_tiles(
         first: The number of the first one.
         body: What is done for a tile.
     """
+    return over_sets(places_of(tiles, first), 1, lambda places: body(places[0]))
+
+
+def places_of(tiles: Sequence[ChannelTile], first: int = 0) -> list[TilePlace]:
+    """Tiles outside of loops, `first` being the number of the first one."""
+    return [
+        TilePlace(
+            tile=tile, idx=Linear(first + number), output=Linear(tile.output), input=Linear(tile.input),
+            weights_at=Linear(tile.weights_at),
+        )
+        for number, tile in enumerate(tiles)
+    ]  # fmt: skip
+
+
+def over_sets(
+    places: Sequence[TilePlace], size: int, body: Callable[[Sequence[TilePlace]], list[Operation]]
+) -> list[Operation]:
+    """Runs a body for every so many tiles together, in order, and for those left over: in loops as far as they repeat.
+
+    Args:
+        places: The tiles, which may themselves stand for those of a loop.
+        size: How many tiles the body takes at a time.
+        body: What is done for them.
+    """
     found: list[Operation] = []
     at = 0
-    while at < len(tiles):
-        period, count = _repetition(tiles[at:])
-        turn = tiles[at : at + period]
-        following = tiles[at + period] if count > 1 else turn[0]
+    while at < len(places):
+        period, count = _repetition([place.tile for place in places[at:]], size)
+        turn = places[at : at + period]
+        following = places[at + period] if count > 1 else turn[0]
 
         def of_turn(
-            idx: Linear, turn: Sequence[ChannelTile] = turn, next_: ChannelTile = following, at: int = at
+            idx: Linear, turn: Sequence[TilePlace] = turn, step: tuple[int, int, int] = _step(turn[0], following)
         ) -> list[Operation]:
-            ops: list[Operation] = []
-            for number, tile in enumerate(turn):
-                ops += body(
-                    TilePlace(
-                        tile=tile, idx=idx * len(turn) + (first + at + number),
-                        output=idx * (next_.output - turn[0].output) + tile.output,
-                        input=idx * (next_.input - turn[0].input) + tile.input,
-                        weights_at=idx * (next_.weights_at - turn[0].weights_at) + tile.weights_at,
-                    )
-                )  # fmt: skip
-            return ops
+            output, input_, weights_at = step
+            moved = [
+                TilePlace(
+                    tile=place.tile, idx=idx * len(turn) + place.idx, output=idx * output + place.output,
+                    input=idx * input_ + place.input, weights_at=idx * weights_at + place.weights_at,
+                )
+                for place in turn
+            ]  # fmt: skip
+            return [op for begin in range(0, len(moved), size) for op in body(moved[begin : begin + size])]
 
         found += loop(count, of_turn)
         at += period * count
     return found
 
 
-def _repetition(tiles: Sequence[ChannelTile]) -> tuple[int, int]:
-    """How many tiles at the beginning repeat how often: those that spare most when they become a loop."""
-    best, most = (1, 1), 0
-    for period in range(1, len(tiles) // 2 + 1):
+def _step(here: TilePlace, there: TilePlace) -> tuple[int, int, int]:
+    """From tile to tile, whatever loops they stand for: output and input channel, and bytes of weights."""
+    return (
+        there.tile.output - here.tile.output,
+        there.tile.input - here.tile.input,
+        there.tile.weights_at - here.tile.weights_at,
+    )
+
+
+def _repetition(tiles: Sequence[ChannelTile], size: int) -> tuple[int, int]:
+    """How many tiles at the beginning, a multiple of `size`, repeat how often: those that spare most when they become a loop."""
+    best, most = (size, 1), 0
+    for period in range(size, len(tiles) // 2 + 1, size):
         if len(tiles) - period <= most:
             break
         count = 1

@@ -49,6 +49,20 @@ class Convolution:
     parameters: SSAValue
     weight_bits: int = 8
 
+    @property
+    def outputs(self) -> int:
+        """Its output channels."""
+        return sum(tile.outputs for tile in self.tiles)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of all weights."""
+        return sum(tile.weights_bytes for tile in self.tiles)
+
+    def num_vectors(self, rows: int) -> int:
+        """Vectors of `rows` rows of weights, of all tiles."""
+        return self.height * sum(tile.taps.num_vectors(rows) for tile in self.tiles)
+
 
 def convolution_ops(target: Target, conv: Convolution, fetch: Fetch | None = None) -> list[Operation]:
     """The loops of a convolution: tiles of output channels outside, tiles of outputs inside, so that weights come once.
@@ -224,7 +238,8 @@ def _matmul(
         + run * (window.dilations[1] * pixel)
         + at
         + tile.channels.input
-        + (-window.pads[1] * pixel - tile.input.first_byte),
+        + -window.pads[1] * pixel
+        + tile.input.first_byte * -1,
         "weights_at": weights_at + row * row_bytes,
         "sums_at": 0,
         "accumulate": row,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.qnn import Window
-from ..ir.tile import SCRATCHPAD, CopyOp, PlaceOp, bytes_memref, indexed
+from ..ir.tile import SCRATCHPAD, CopyOp, Linear, PlaceOp, bytes_memref, indexed
 from .activations import Activation, aligned
 from .target import PIECE_BEATS, Target
 
@@ -18,13 +18,14 @@ class InputTile:
 
     Attributes:
         buffer: Where they stand.
-        first_row, first_byte: The activation's row and byte in a row that stand first there.
+        first_row, first_byte: The activation's row and byte in a row that stand first there; where channels of it are
+            staged in a loop, the byte depends on the loop's index.
         pixel_bytes: From one pixel to the next there, where it is another than the activation's; else 0.
     """
 
     buffer: SSAValue
     first_row: int = 0
-    first_byte: int = 0
+    first_byte: int | Linear = 0
     pixel_bytes: int = 0
 
 
@@ -91,27 +92,35 @@ def _row_bytes(target: Target, activation: Activation, columns: int) -> int:
 
 
 def staged_slice(
-    target: Target, activation: Activation, rows: Span, columns: Span, channels: Span
+    target: Target, activation: Activation, rows: Span, columns: Span, channels: Span, moved: Linear | None = None
 ) -> tuple[InputTile, list[Operation]]:
-    """Stages some channels of some rows and columns of an activation; pixels and channels must begin at beats."""
-    format_, num_bytes = activation.format, channels.num
+    """Stages some channels of some rows and columns of an activation; pixels and channels must begin at beats.
+
+    Args:
+        target, activation, rows, columns, channels: What is staged.
+        moved: Added to the first channel: what depends on loops.
+    """
+    format_, num_bytes, moved = activation.format, channels.num, moved or Linear()
     place = PlaceOp.build(result_types=[bytes_memref(rows.num, columns.num * num_bytes, SCRATCHPAD)])
     tile = InputTile(
-        buffer=place.result, first_row=rows.first, first_byte=columns.first * num_bytes + channels.first,
+        buffer=place.result, first_row=rows.first, first_byte=moved + (columns.first * num_bytes + channels.first),
         pixel_bytes=num_bytes,
     )  # fmt: skip
     found: list[Operation] = [place]
     source = target.buffers.of(activation)
     most = max(1, PIECE_BEATS * target.array.bus_bytes // num_bytes)
-    for row in range(rows.num):
-        for column in range(0, columns.num, most):
+    num_rows, num_columns = rows.num, columns.num
+    if columns.num == format_.width and not format_.has_gaps:
+        num_rows, num_columns = 1, rows.num * columns.num  # whole rows are one
+    for row in range(num_rows):
+        for column in range(0, num_columns, most):
             begin = (columns.first + column) * format_.pixel_bytes + channels.first
             maps = {
-                "read_at": (rows.first + row) * format_.row_bytes + begin,
-                "write_at": (row * columns.num + column) * num_bytes,
+                "read_at": moved + ((rows.first + row) * format_.row_bytes + begin),
+                "write_at": (row * num_columns + column) * num_bytes,
             }
             sizes = {
-                "rows": min(most, columns.num - column), "row_bytes": num_bytes, "read_pitch": format_.pixel_bytes,
+                "rows": min(most, num_columns - column), "row_bytes": num_bytes, "read_pitch": format_.pixel_bytes,
                 "write_pitch": num_bytes,
             }  # fmt: skip
             found.append(CopyOp.build(**indexed([source, place.result], maps, sizes)))

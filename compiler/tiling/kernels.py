@@ -22,12 +22,13 @@ from .activations import aligned, axes_of
 from .channels import Grouping, channel_tiles, packed_weights
 from .convolution import Convolution, Fetch, convolution_ops
 from .limits import require_sums
-from .movement import Box, copy_ops, dense_strides, place_for, strides_of
+from .movement import Box, copy_ops, copy_parameters, dense_strides, place_for, strides_of
 from .products import ComputedProduct, product_ops
 from .rows import RowWork, row_ops
-from .streaming import streamed_ops
+from .stages import Absent, Chain, Stage
+from .streaming import streamed_ops, without_holes
 from .target import Output, Target
-from .values import Values
+from .values import Values, activations_of
 from .vectors import Operation2d, Tap, VectorWork, channel_weights, vector_ops
 
 
@@ -53,13 +54,13 @@ class KernelMaker:
         """
         makers: dict[type[Operation], Callable[[Operation], list[Operation]]] = {
             qnn.Conv2dOp: self._conv,
-            qnn.DepthwiseConv2dOp: self._depthwise,
+            qnn.DepthwiseConv2dOp: self._vectors,
             qnn.MatMulOp: self._matmul,
-            qnn.Pool2dOp: self._pool,
-            qnn.AddOp: self._add,
-            qnn.MultiplyOp: self._multiply,
-            qnn.RescaleOp: self._rescale,
-            qnn.LookupOp: self._lookup,
+            qnn.Pool2dOp: self._vectors,
+            qnn.AddOp: self._vectors,
+            qnn.MultiplyOp: self._vectors,
+            qnn.RescaleOp: self._vectors,
+            qnn.LookupOp: self._vectors,
             qnn.SoftmaxOp: self._rows,
             qnn.LayerNormOp: self._rows,
             qnn.ReshapeOp: self._reshape,
@@ -73,6 +74,31 @@ class KernelMaker:
             raise PassError(f"{op.name} has no kernel for the PE array")
         return maker(op)
 
+    def chain(self, ops: Sequence[Operation]) -> Chain:
+        """Ops that are cut into the same bands of rows, each made for one image.
+
+        Raises:
+            InfeasibleError: A sum of one of them may not fit an accumulator.
+        """
+        made: dict[SSAValue, int] = {}
+        stages: list[Stage] = []
+        for idx, op in enumerate(ops):
+            is_product = isinstance(op, qnn.Conv2dOp | qnn.MatMulOp)
+            work = self.convolution(op) if is_product else self.vector_work(op)
+            operands = [op.operands[0]] if is_product else vector_operands(op)
+            sources = tuple(made.get(self.values.root(operand)) for operand in operands)
+            if self.values.is_between(op.results[0], ops):
+                work = replace(work, output=replace(work.output, targets=()))
+            if isinstance(work, Convolution) and sources[0] is None and not work.input.is_local:
+                work = without_holes(self.target, work)
+            absent = tuple(
+                self._absent(operand) if source is None else None
+                for operand, source in zip(operands, sources, strict=True)
+            )
+            stages.append(Stage(work=work, sources=sources, absent=absent))
+            made[self.values.root(op.results[0])] = idx
+        return Chain.of(stages)
+
     # ---- Inputs and outputs.
 
     def _output(self, op: Operation, table: SSAValue | None = None) -> Output:
@@ -82,12 +108,27 @@ class KernelMaker:
         how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
         return Output(targets=targets, zero_point=how.zero_point, low=how.low, high=how.high, table=table)
 
-    def _fetch(self, operand: SSAValue) -> Fetch | None:
-        """Loads rows of an input of the program that is to stand in the scratchpad and is used for the first time."""
+    def _absent(self, operand: SSAValue) -> Absent | None:
+        """What is missing of an input of the program that is to stand in the scratchpad."""
         tensor = self.values.tensor(operand)
         memory, local = tensor.memory, tensor.local
+        is_there = tensor.fetched_rows >= tensor.format.images * tensor.format.height
+        if memory is None or local is None or not tensor.is_input or is_there:
+            return None
+        return Absent(memory=memory, local=local, first=tensor.fetched_rows)
+
+    def fetched(self, ops: Sequence[Operation]) -> None:
+        """Says that what a chain reads is there."""
+        for op in ops:
+            for operand in activations_of(op):
+                tensor = self.values.tensor(operand)
+                tensor.fetched_rows = tensor.format.images * tensor.format.height
+
+    def _fetch(self, operand: SSAValue) -> Fetch | None:
+        """Loads rows of an input of the program that is to stand in the scratchpad and is used for the first time."""
+        absent, tensor = self._absent(operand), self.values.tensor(operand)
         total = tensor.format.images * tensor.format.height
-        if memory is None or local is None or not tensor.is_input or tensor.fetched_rows >= total:
+        if absent is None:
             return None
 
         def fetch(rows: int) -> list[Operation]:
@@ -95,7 +136,7 @@ class KernelMaker:
             if end <= begin:
                 return []
             tensor.fetched_rows = end
-            return self.target.copied(memory, local, begin, end - begin)
+            return self.target.copied(absent.memory, absent.local, begin, end - begin)
 
         return fetch
 
@@ -121,19 +162,11 @@ class KernelMaker:
         return self.target.channel_parameters(name, bias, multiplier, shift)
 
     def _conv(self, op: Operation) -> list[Operation]:
-        conv = cast(qnn.Conv2dOp, op)
-        groups = int(conv.groups.value.data)
-        return self._convolution(op, conv.input, self._constant(conv.weights), qnn.window_of(conv), groups)
+        return self._convolution(op, cast(qnn.Conv2dOp, op).input)
 
     def _matmul(self, op: Operation) -> list[Operation]:
         matmul = cast(qnn.MatMulOp, op)
-        if not isinstance(matmul.weights.owner, ConstantOp):
-            return self._computed_matmul(matmul)
-        weights = self._constant(matmul.weights)
-        if weights.ndim > 2 and math.prod(weights.shape[:-2]) > 1:
-            return self._computed_matmul(matmul)
-        weights = weights.reshape(weights.shape[-2:])
-        return self._convolution(op, matmul.input, weights[None, None], qnn.Window())
+        return self._convolution(op, matmul.input) if has_one_matrix(matmul) else self._computed_matmul(matmul)
 
     def _computed_matmul(self, op: qnn.MatMulOp) -> list[Operation]:
         """A product of two activations: the rows of the second one are the rows of weights."""
@@ -158,10 +191,16 @@ class KernelMaker:
             found += product_ops(self.target, product, output)
         return found
 
-    def _convolution(
-        self, op: Operation, operand: SSAValue, weights: Array, window: qnn.Window, groups: int = 1
-    ) -> list[Operation]:
-        name = _name(op)
+    def convolution(self, op: Operation) -> Convolution:
+        """A convolution, or a product with one matrix of constants, of all images of its input."""
+        name, groups = _name(op), 1
+        if isinstance(op, qnn.Conv2dOp):
+            operand, weights, window = op.input, self._constant(op.weights), qnn.window_of(op)
+            groups = int(op.groups.value.data)
+        else:
+            matmul = cast(qnn.MatMulOp, op)
+            operand, weights, window = matmul.input, self._constant(matmul.weights), qnn.Window()
+            weights = weights.reshape(1, 1, *weights.shape[-2:])
         require_sums(self.target.array, _most_sum(weights))
         source = self.values.activation(operand)
         format_ = source.format
@@ -177,15 +216,20 @@ class KernelMaker:
         packed = packed_weights(self.target, weights, tiles, format_.pixel_bytes, bits)
         weight_buffer = self.target.constant(f"{name}.weights", packed, "weight")
         parameters = self._parameters(op, name)
-        output = self._output(op)
-        fetch = self._fetch(operand)
+        return Convolution(
+            input=source, output=self._output(op), height=weights.shape[0], width=weights.shape[1], window=window,
+            tiles=tiles, output_height=height, output_width=width, weights=weight_buffer, parameters=parameters,
+            weight_bits=bits,
+        )  # fmt: skip
+
+    def _convolution(self, op: Operation, operand: SSAValue) -> list[Operation]:
+        whole = self.convolution(op)
+        format_, fetch = whole.input.format, self._fetch(operand)
         found: list[Operation] = []
         for image in range(format_.images):
-            targets = tuple(target.image(image) for target in output.targets)
-            conv = Convolution(
-                input=source.image(image), output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high),
-                height=weights.shape[0], width=weights.shape[1], window=window, tiles=tiles, output_height=height,
-                output_width=width, weights=weight_buffer, parameters=parameters, weight_bits=bits,
+            targets = tuple(target.image(image) for target in whole.output.targets)
+            conv = replace(
+                whole, input=whole.input.image(image), output=replace(whole.output, targets=targets)
             )  # fmt: skip
             first = image * format_.height
             if conv.input.is_local:
@@ -194,75 +238,71 @@ class KernelMaker:
                 found += streamed_ops(self.target, conv)
         return found
 
-    def _depthwise(self, op: Operation) -> list[Operation]:
-        conv = cast(qnn.DepthwiseConv2dOp, op)
-        weights = self._constant(conv.weights)
-        height, width, channels = weights.shape
-        window = qnn.window_of(conv)
-        taps = tuple(
-            Tap(
-                y=y * window.dilations[0],
-                x=x * window.dilations[1],
-                weights_at=(y * width + x) * self.target.array.cols,
-            )
-            for y in range(height)
-            for x in range(width)
-        )
-        return self._vectors(op, [conv.input], taps, window, weights=weights.reshape(-1, channels))
+    def _vectors(self, op: Operation) -> list[Operation]:
+        """Ops of the vector unit, image by image; of elementwise ones all pixels are one row where there are no gaps."""
+        work = self.vector_work(op)
+        inputs, output, images = work.inputs, work.output, axes_of(shape_of(op.results[0]))[0]
+        is_elementwise = not isinstance(op, qnn.DepthwiseConv2dOp | qnn.Pool2dOp)
+        if is_elementwise and not any(place.format.has_gaps for place in (*inputs, *output.targets)):
+            targets = tuple(place.view(place.format.as_row()) for place in output.targets)
+            work = replace(
+                work, inputs=tuple(place.view(place.format.as_row()) for place in inputs),
+                output=replace(output, targets=targets), output_height=1,
+                output_width=images * work.output_height * work.output_width,
+            )  # fmt: skip
+            images = 1
+        found = self._fetched(*vector_operands(op))
+        for image in range(images):
+            targets = tuple(target.image(image) for target in work.output.targets)
+            one = replace(
+                work, inputs=tuple(place.image(image) for place in work.inputs),
+                output=replace(work.output, targets=targets),
+            )  # fmt: skip
+            found += vector_ops(self.target, one)
+        return found
 
-    def _pool(self, op: Operation) -> list[Operation]:
-        pool = cast(qnn.Pool2dOp, op)
-        window = qnn.window_of(pool)
-        height, width = pool.kernel.get_values()
-        taps = tuple(
-            Tap(y=y * window.dilations[0], x=x * window.dilations[1]) for y in range(height) for x in range(width)
-        )
-        return self._vectors(op, [pool.input], taps, window, operation=cast(Operation2d, pool.operation.data))
+    def vector_work(self, op: Operation) -> VectorWork:
+        """An op of the vector unit, on all images."""
+        match op:
+            case qnn.DepthwiseConv2dOp():
+                weights = self._constant(op.weights)
+                height, width, channels = weights.shape
+                window, cols = qnn.window_of(op), self.target.array.cols
+                taps = tuple(
+                    replace(tap, weights_at=idx * cols) for idx, tap in enumerate(_window_taps(height, width, window))
+                )
+                return self._work(op, taps, window, weights=weights.reshape(-1, channels))
+            case qnn.Pool2dOp():
+                window = qnn.window_of(op)
+                height, width = op.kernel.get_values()
+                taps = _window_taps(height, width, window)
+                return self._work(op, taps, window, operation=cast(Operation2d, op.operation.data))
+            case qnn.AddOp():
+                taps = tuple(Tap(source=at, scalar=int(factor)) for at, factor in enumerate(op.factors.get_values()))
+                return self._work(op, taps, qnn.Window())
+            case qnn.MultiplyOp():
+                first, second = op.zero_points.get_values()
+                taps = [Tap(source=0, times=1)]
+                taps += [Tap(source=0, scalar=-second)] * bool(second) + [Tap(source=1, scalar=-first)] * bool(first)
+                return self._work(op, tuple(taps), qnn.Window(), added=first * second)
+            case qnn.RescaleOp():
+                return self._work(op, (Tap(weights_at=0),), qnn.Window(), weights=self._constant(op.weights)[None])
+            case _:
+                lookup = cast(qnn.LookupOp, op)
+                content = self._constant(lookup.table).view(np.uint8)
+                table = self.target.constant(f"{_name(op)}.table", content, "parameter")
+                return self._work(op, (Tap(),), qnn.Window(), table=table)
 
-    def _add(self, op: Operation) -> list[Operation]:
-        add = cast(qnn.AddOp, op)
-        taps = tuple(Tap(source=at, scalar=int(factor)) for at, factor in enumerate(add.factors.get_values()))
-        return self._vectors(op, [add.first, add.second], taps, qnn.Window())
-
-    def _multiply(self, op: Operation) -> list[Operation]:
-        multiply = cast(qnn.MultiplyOp, op)
-        first, second = multiply.zero_points.get_values()
-        taps = [Tap(source=0, times=1)]
-        taps += [Tap(source=0, scalar=-second)] * bool(second) + [Tap(source=1, scalar=-first)] * bool(first)
-        return self._vectors(op, [multiply.first, multiply.second], tuple(taps), qnn.Window(), added=first * second)
-
-    def _rescale(self, op: Operation) -> list[Operation]:
-        rescale = cast(qnn.RescaleOp, op)
-        return self._vectors(
-            op, [rescale.input], (Tap(weights_at=0),), qnn.Window(), weights=self._constant(rescale.weights)[None]
-        )
-
-    def _lookup(self, op: Operation) -> list[Operation]:
-        lookup = cast(qnn.LookupOp, op)
-        table = self.target.constant(f"{_name(op)}.table", self._constant(lookup.table).view(np.uint8), "parameter")
-        return self._vectors(op, [lookup.input], (Tap(),), qnn.Window(), table=table)
-
-    def _rows(self, op: Operation) -> list[Operation]:
-        rows = cast("qnn.SoftmaxOp | qnn.LayerNormOp", op)
-        name = _name(op)
-        work = RowWork(
-            name=name, input=self.values.activation(rows.input), output=self._output(op), stages=stages_of(rows),
-            tables=self._constant(rows.tables), parameters=self._parameters(op, name),
-        )  # fmt: skip
-        return self._fetched(rows.input) + row_ops(self.target, work)
-
-    def _vectors(
-        self, op: Operation, operands: Sequence[SSAValue], taps: tuple[Tap, ...], window: qnn.Window, *,
-        weights: Array | None = None, operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
-    ) -> list[Operation]:  # fmt: skip
+    def _work(
+        self, op: Operation, taps: tuple[Tap, ...], window: qnn.Window, *, weights: Array | None = None,
+        operation: Operation2d = "add", table: SSAValue | None = None, added: int = 0,
+    ) -> VectorWork:  # fmt: skip
         name = _name(op)
         factors = sum(
             16384 if tap.times is not None else 128 * abs(tap.scalar) for tap in taps if tap.weights_at is None
         )
         require_sums(self.target.array, (128 if operation == "maximum" else factors) + _most_sum(weights))
-        inputs = [self.values.activation(operand) for operand in operands]
-        output = self._output(op, table)
-        images, height, width, channels = axes_of(shape_of(op.results[0]))
+        _, height, width, channels = axes_of(shape_of(op.results[0]))
         packed, weight_bytes = None, 0
         if weights is not None:
             blocks = channel_weights(self.target, weights)
@@ -274,25 +314,20 @@ class KernelMaker:
             how = qnn.requantisation_of(cast(qnn.RequantisingOp, op))
             bias, multiplier, shift = (self._constant(value) for value in how.operands)
             parameters = self.target.channel_parameters(name, bias.astype(np.int64) + added, multiplier, shift)
-        found = self._fetched(*operands)
-        is_elementwise = not isinstance(op, qnn.DepthwiseConv2dOp | qnn.Pool2dOp)
-        if is_elementwise and not any(place.format.has_gaps for place in (*inputs, *output.targets)):
-            inputs = [place.view(place.format.as_row()) for place in inputs]
-            output = Output(
-                targets=tuple(place.view(place.format.as_row()) for place in output.targets),
-                zero_point=output.zero_point, low=output.low, high=output.high, table=output.table,
-            )  # fmt: skip
-            images, height, width = 1, 1, images * height * width
-        for image in range(images):
-            targets = tuple(target.image(image) for target in output.targets)
-            work = VectorWork(
-                inputs=tuple(place.image(image) for place in inputs),
-                output=Output(targets=targets, zero_point=output.zero_point, low=output.low, high=output.high, table=output.table),
-                taps=taps, operation=operation, window=window, channels=channels, output_height=height,
-                output_width=width, weights=packed, weight_bytes=weight_bytes, parameters=parameters,
-            )  # fmt: skip
-            found += vector_ops(self.target, work)
-        return found
+        return VectorWork(
+            inputs=tuple(self.values.activation(operand) for operand in vector_operands(op)),
+            output=self._output(op, table), taps=taps, operation=operation, window=window, channels=channels,
+            output_height=height, output_width=width, weights=packed, weight_bytes=weight_bytes, parameters=parameters,
+        )  # fmt: skip
+
+    def _rows(self, op: Operation) -> list[Operation]:
+        rows = cast("qnn.SoftmaxOp | qnn.LayerNormOp", op)
+        name = _name(op)
+        work = RowWork(
+            name=name, input=self.values.activation(rows.input), output=self._output(op), stages=stages_of(rows),
+            tables=self._constant(rows.tables), parameters=self._parameters(op, name),
+        )  # fmt: skip
+        return self._fetched(rows.input) + row_ops(self.target, work)
 
     # ---- Movement.
 
@@ -303,7 +338,7 @@ class KernelMaker:
         found, source = self._on_chip(operand)
         between = place_for(self.target, math.prod(shape), "a tensor that is reshaped")
         dense = Box(buffer=between.result, begin=0, strides=dense_strides(shape))
-        found += [between, *copy_ops(self.target, shape, source, dense, self._copying())]
+        found += [between, *copy_ops(self.target, shape, source, dense, copy_parameters(self.target))]
         return found + self._delivered(
             op, [(wanted, replace(dense, strides=dense_strides(wanted)), (0,) * len(wanted))]
         )
@@ -348,11 +383,6 @@ class KernelMaker:
         boxes = [(shape_of(pad.input), source, tuple(pad.before.get_values()))]
         return found + self._delivered(op, boxes, fill=int(pad.value.value.data))
 
-    def _copying(self, added: int = 0) -> SSAValue:
-        """Channel parameters that leave elements as they are, and add something."""
-        ones = np.ones(self.target.columns, dtype=np.int64)
-        return self.target.channel_parameters("copy", ones * added, ones, ones * 0)
-
     def _on_chip(self, operand: SSAValue) -> tuple[list[Operation], Box]:
         """An operand in the scratchpad, as a whole: what it takes, and where it stands."""
         place, shape = self.values.activation(operand), shape_of(operand)
@@ -388,10 +418,10 @@ class KernelMaker:
         if fill is not None:
             nothing = replace(boxes[0][1], strides=(0,) * len(shape))  # any element: it is multiplied by 0
             whole = Box(buffer=made, begin=0, strides=strides)
-            found += copy_ops(self.target, shape, nothing, whole, self._copying(fill), scalar=0)
+            found += copy_ops(self.target, shape, nothing, whole, copy_parameters(self.target, fill), scalar=0)
         for box_shape, box, begin in boxes:
             write = Box(buffer=made, begin=sum(map(math.prod, zip(begin, strides, strict=True))), strides=strides)
-            found += copy_ops(self.target, box_shape, box, write, self._copying())
+            found += copy_ops(self.target, box_shape, box, write, copy_parameters(self.target))
         # As many bytes of a pixel as stores can reach; mostly that is all.
         rows, array = format_.images * format_.height, self.target.array
         pixel = min(format_.pixel_bytes, aligned(format_.channels, min(array.cols, array.bus_bytes)))
@@ -402,9 +432,25 @@ class KernelMaker:
             if not place.is_local:
                 read = Box(buffer=made, begin=0, strides=steps)
                 found += copy_ops(
-                    self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), self._copying()
+                    self.target, bytes_, read, replace(read, buffer=self.target.buffers.of(place)), copy_parameters(self.target)
                 )  # fmt: skip
         return found
+
+
+def has_one_matrix(op: qnn.MatMulOp) -> bool:
+    """Whether a product's second factor is one matrix of constants."""
+    return isinstance(op.weights.owner, ConstantOp) and math.prod(shape_of(op.weights)[:-2]) == 1
+
+
+def vector_operands(op: Operation) -> list[SSAValue]:
+    """The activations that an op of the vector unit reads."""
+    return [op.first, op.second] if isinstance(op, qnn.AddOp | qnn.MultiplyOp) else [op.operands[0]]
+
+
+def _window_taps(height: int, width: int, window: qnn.Window) -> tuple[Tap, ...]:
+    """One tap per place of a window."""
+    steps_y, steps_x = window.dilations
+    return tuple(Tap(y=y * steps_y, x=x * steps_x) for y in range(height) for x in range(width))
 
 
 def _most_sum(weights: Array | None) -> int:

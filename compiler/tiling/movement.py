@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...archdsl import PassError
@@ -53,6 +54,12 @@ def place_for(target: Target, num_bytes: int, what: str) -> PlaceOp:
     if num_bytes > target.staging_bytes:
         raise no_room(target.array, ((what, num_bytes),), target.staging_bytes)
     return PlaceOp.build(result_types=[bytes_memref(1, num_bytes, SCRATCHPAD)])
+
+
+def copy_parameters(target: Target, added: int = 0) -> SSAValue:
+    """Channel parameters that leave elements as they are, and add something."""
+    ones = np.ones(target.columns, dtype=np.int64)
+    return target.channel_parameters("copy", ones * added, ones, ones * 0)
 
 
 def copy_ops(

@@ -79,7 +79,7 @@ def choose_stream_tiling(target: Target, conv: Convolution) -> StreamTiling:
     return target.choices[key]
 
 
-def _without_holes(target: Target, conv: Convolution) -> Convolution:
+def without_holes(target: Target, conv: Convolution) -> Convolution:
     """A convolution that looks at single rows or columns, over those alone that it looks at: what strides jump over is not read.
 
     Columns are read one by one, which pays unless the requests take longer than the bytes.
@@ -131,14 +131,10 @@ def _least_weight_bytes(target: Target, conv: Convolution) -> int:
 def _tilings(target: Target, conv: Convolution, num_y: int, num_x: int) -> list[StreamTiling]:
     """With weights that stream, and with panels of weights that stay, as far as both fit twice."""
     array = target.array
-    block_bytes, weights = (
-        max(tile.weights_bytes for tile in conv.tiles),
-        sum(tile.weights_bytes for tile in conv.tiles),
-    )
+    block_bytes, weights = max(tile.weights_bytes for tile in conv.tiles), conv.weights_bytes
     num_tiles = ceil_div(conv.output_height, num_y) * ceil_div(conv.output_width, num_x)
-    num_outputs, outputs = len(conv.tiles), sum(tile.outputs for tile in conv.tiles)
-    num_vectors = conv.height * sum(tile.taps.num_vectors(array.rows) for tile in conv.tiles)
-    compute = num_tiles * num_vectors * max(num_y * num_x, array.rows + 1)
+    num_outputs, outputs = len(conv.tiles), conv.outputs
+    compute = num_tiles * conv.num_vectors(array.rows) * max(num_y * num_x, array.rows + 1)
     beat = array.cycles_per_beat / array.bus_bytes
     stored = conv.output_height * conv.output_width * outputs * sum(not t.is_local for t in conv.output.targets)
     others = (stored + num_tiles * num_outputs * target.slot_bytes) * beat
@@ -222,7 +218,7 @@ def _panel_channels(target: Target, conv: Convolution, panel: int) -> list[Span]
 
 def streamed_ops(target: Target, conv: Convolution) -> list[Operation]:
     """The loops of a convolution: panels of output channels, tiles of outputs, tiles of output channels."""
-    conv = flattened(_without_holes(target, conv))
+    conv = flattened(without_holes(target, conv))
     return _ops(target, conv, choose_stream_tiling(target, conv))
 
 

@@ -44,6 +44,23 @@ def in_beats(tiles: npt.NDArray[np.uint8], array: PeArray) -> npt.NDArray[np.uin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Some rows of an output, on chip for a while.
+
+    Attributes:
+        buffer: Where they stand.
+        pixel_bytes, row_bytes: From one pixel and one row to the next.
+        first_row, first_byte: The output's row, and the byte in a row, that stand first there.
+    """
+
+    buffer: SSAValue
+    pixel_bytes: int
+    row_bytes: int
+    first_row: int = 0
+    first_byte: int | Linear = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """How sums are stored.
 
@@ -51,6 +68,7 @@ class Output:
         targets: Where to: the same elements at each.
         zero_point, low, high: See `qnn.Requantisation`.
         table: The buffer of a table in which elements are looked up.
+        band: A place for some of its rows, which takes them too.
     """
 
     targets: tuple[Activation, ...]
@@ -58,6 +76,7 @@ class Output:
     low: int
     high: int
     table: SSAValue | None = None
+    band: Band | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,17 +202,20 @@ class Target:
         y_count: int, x_count: int, columns: int, table: SSAValue | None = None,
     ) -> list[Operation]:  # fmt: skip
         """Stores a tile of sums at every target."""
+        places = [
+            Band(
+                buffer=self.buffers.of(target), pixel_bytes=target.format.pixel_bytes, row_bytes=target.format.row_bytes
+            )
+            for target in output.targets
+        ]  # fmt: skip
         found: list[Operation] = []
-        for target in output.targets:
-            format_ = target.format
-            maps = {
-                "sums_at": 0, "write_at": y * format_.row_bytes + x * format_.pixel_bytes + channel,
-            }  # fmt: skip
+        for place in (*places, *((output.band,) if output.band else ())):
+            at = y * place.row_bytes + x * place.pixel_bytes + channel
+            maps = {"sums_at": 0, "write_at": at + -place.first_row * place.row_bytes + place.first_byte * -1}
             sizes = {
-                "y_count": y_count, "x_count": x_count, "y_pitch": format_.row_bytes, "x_pitch": format_.pixel_bytes,
+                "y_count": y_count, "x_count": x_count, "y_pitch": place.row_bytes, "x_pitch": place.pixel_bytes,
                 "columns": columns, "zero_point": output.zero_point, "low": output.low, "high": output.high, "bits": 8,
             }  # fmt: skip
             tables: Sequence[SSAValue] = [] if table is None else [table]
-            buffer = self.buffers.of(target)
-            found.append(StoreOp.build(**indexed([[sums], [parameters], tables, [buffer]], maps, sizes)))
+            found.append(StoreOp.build(**indexed([[sums], [parameters], tables, [place.buffer]], maps, sizes)))
         return found

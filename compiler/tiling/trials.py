@@ -33,20 +33,30 @@ def fastest(target: Target, candidates: Sequence[T], ops_of: Callable[[T], Itera
     """
     if len(candidates) == 1:
         return candidates[0]
+    return timed(target, candidates, ops_of)[0]
+
+
+def timed(target: Target, candidates: Sequence[T], ops_of: Callable[[T], Iterable[Operation]]) -> tuple[T, float]:
+    """What `fastest` returns, and its cycles: infinite where no candidate's places fit."""
     with paused_collector():
-        tried = [(*_cycles_alone(target, list(ops_of(candidate))), candidate) for candidate in candidates]
+        tried = [(*cycles_of(target, [trial_kernel(target, ops_of(candidate))]), candidate) for candidate in candidates]
     least = min(cycles for cycles, _, _ in tried)
     close = [each for each in tried if each[0] <= least * CLOSE]
-    return min(close, key=lambda each: each[1])[2]
+    chosen = min(close, key=lambda each: each[1])
+    return chosen[2], chosen[0]
 
 
-def _cycles_alone(target: Target, ops: list[Operation]) -> tuple[float, int]:
-    """Cycles of a kernel between others that do nothing, infinite where it does not fit, and its steps."""
-    kernel = KernelOp(
-        "trial", "trial", ops, nodes=(), dims={}, macs=0, bound_cycles=0.0, compulsory_bytes=0, staging=target.staging
-    )
+def trial_kernel(target: Target, ops: Iterable[Operation]) -> KernelOp:
+    """A kernel that is only timed."""
+    return KernelOp(
+        "trial", "trial", list(ops), nodes=(), dims={}, macs=0, bound_cycles=0.0, compulsory_bytes=0, staging=target.staging
+    )  # fmt: skip
+
+
+def cycles_of(target: Target, kernels: Sequence[KernelOp]) -> tuple[float, int]:
+    """Cycles of kernels between others that do nothing, infinite where one does not fit, and their steps."""
     try:
-        steps = expand_kernels(target.buffers.ops, [kernel], target.array)
+        steps = expand_kernels(target.buffers.ops, kernels, target.array)
     except InfeasibleError:
         return float("inf"), 0
     steps = with_loads_ahead(steps, LOADS_AHEAD, target.array)

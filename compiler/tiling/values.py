@@ -32,7 +32,8 @@ class Tensor:
         name: Unique.
         format: How it stands in memory.
         first, last: First and last kernel that touches it.
-        reads: How many kernels read it.
+        reads: How many ops read it, but for those of the kernel that makes it.
+        is_between: Whether it stands nowhere as a whole: it goes from one op of a kernel to another.
         is_input, is_output: Whether the program is given it, or returns it.
         memory, local: Where it stands in main memory and in the scratchpad.
         fetched_rows: Rows that were loaded from one to the other.
@@ -45,6 +46,7 @@ class Tensor:
     reads: int = 0
     is_input: bool = False
     is_output: bool = False
+    is_between: bool = False
     memory: Activation | None = None
     local: Activation | None = None
     fetched_rows: int = 0
@@ -59,30 +61,45 @@ class Values:
         array: The PE array.
         target: What is made.
         store: Arrays of constants.
+        chains: First and last of ops that are one kernel, counted without those that are views.
+        keeps_layers: Whether every result stands in main memory too.
+        kernels: The ops of every kernel.
     """
 
     part: Part
     array: PeArray
     target: Target
     store: DataStore
-    kernels: list[Operation] = field(default_factory=list[Operation])
+    chains: Sequence[tuple[int, int]] = ()
+    keeps_layers: bool = False
+    kernels: list[tuple[Operation, ...]] = field(default_factory=list["tuple[Operation, ...]"])
     _tensors: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     _aliases: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     _strides: dict[SSAValue, tuple[int, ...]] = field(default_factory=dict[SSAValue, "tuple[int, ...]"])
     _names: dict[str, int] = field(default_factory=dict[str, int])
+    _readers: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, "list[Operation]"])
 
     def __post_init__(self) -> None:
         absorbed = self._absorb_inputs() | self._absorb_outputs()
+        inner = {idx for first, last in self.chains for idx in range(first + 1, last + 1)}
+        num_ops = 0
         for op in self.part.ops:
             if op in absorbed:
                 continue
             if isinstance(op, qnn.ReshapeOp) and self._is_view(op):
                 self._aliases[op.result] = self.root(op.input)
             else:
-                self._touch(op, len(self.kernels))
-                self.kernels.append(op)
+                if num_ops in inner:
+                    self.kernels[-1] = (*self.kernels[-1], op)
+                else:
+                    self.kernels.append((op,))
+                self._touch(op, len(self.kernels) - 1)
+                num_ops += 1
         for value in self.part.outputs:
             self._tensors[self.root(value)].is_output = True
+        for ops in self.kernels:
+            for op in ops[:-1]:
+                self.tensor(op.results[0]).is_between = self.is_between(op.results[0], ops)
 
     @property
     def unit(self) -> int:
@@ -97,31 +114,36 @@ class Values:
         """The tensor of a value."""
         return self._tensors[self.root(value)]
 
+    def is_between(self, value: SSAValue, ops: Sequence[Operation]) -> bool:
+        """Whether nobody but some ops needs a value that one of them makes."""
+        if self.keeps_layers or self.tensor(value).is_output:
+            return False
+        return all(op in ops for op in self._readers.get(self.root(value), ()))
+
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors, in the order in which kernels come to them."""
         return list(self._tensors.values())
 
-    def place(self, staging_bytes: int, *, keeps_layers: bool, keeps_on_chip: bool) -> MemoryPlan:
-        """Finds a place for every tensor.
+    def place(self, staging_bytes: int, *, keeps_on_chip: bool) -> MemoryPlan:
+        """Finds a place for every tensor that needs one.
 
         Args:
             staging_bytes: Room of the scratchpad that they must leave.
-            keeps_layers: Whether every result stands in main memory too.
             keeps_on_chip: Whether tensors may stand in the scratchpad.
         """
         unit = self.unit
         for root, tensor in self._tensors.items():
             if isinstance(root.owner, ConstantOp):
                 self._place_constant(root, tensor)
-            elif tensor.is_input or tensor.is_output or keeps_layers:
+            elif tensor.is_input or tensor.is_output or self.keeps_layers:
                 self._place_in_memory(tensor)
         wanted = [
             Lifetime(
                 name=tensor.name, num_bytes=aligned(tensor.format.num_bytes, unit), first=tensor.first, last=tensor.last,
                 traffic_bytes=tensor.format.num_bytes * (tensor.reads + (not tensor.is_input and not tensor.is_output)),
             )
-            for tensor in self.tensors if tensor.reads and keeps_on_chip
+            for tensor in self.tensors if tensor.reads and keeps_on_chip and not tensor.is_between
         ]  # fmt: skip
         plan = plan_memory(wanted, self.array.scratchpad_bytes - staging_bytes, unit)
         for tensor in self.tensors:
@@ -130,15 +152,15 @@ class Values:
                     name=f"{tensor.name}.local" if tensor.memory else tensor.name, format=tensor.format, space=SCRATCHPAD,
                     address=plan.addresses[tensor.name],
                 )  # fmt: skip
-            elif tensor.memory is None:
+            elif tensor.memory is None and not tensor.is_between:
                 self._place_in_memory(tensor)
         return plan
 
     def activation(self, value: SSAValue) -> Activation:
-        """Where a kernel finds a value, in the value's own shape."""
+        """Where a kernel finds a value, in the value's own shape; what goes from op to op in a kernel has no address."""
         tensor = self.tensor(value)
-        place = tensor.local or tensor.memory
-        assert place is not None
+        nowhere = Activation(name=tensor.name, format=tensor.format, space=SCRATCHPAD, address=-1)
+        place = tensor.local or tensor.memory or nowhere
         return _viewed(place, shape_of(value))
 
     def targets(self, value: SSAValue) -> tuple[Activation, ...]:
@@ -211,7 +233,8 @@ class Values:
         for operand in activations_of(op):
             tensor = self._made(operand, idx)
             tensor.last = max(tensor.last, idx)
-            tensor.reads += 1
+            tensor.reads += tensor.first < idx or tensor.is_input
+            self._readers.setdefault(self.root(operand), []).append(op)
         self._made(op.results[0], idx)
 
     def _made(self, value: SSAValue, idx: int) -> Tensor:

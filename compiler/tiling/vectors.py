@@ -95,7 +95,7 @@ def channel_weights(target: Target, weights: npt.NDArray[np.int8]) -> npt.NDArra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OutputTile:
+class VectorTile:
     """A tile of outputs and where its inputs stand."""
 
     y: Linear
@@ -121,10 +121,10 @@ def vector_ops(target: Target, work: VectorWork) -> list[Operation]:
     if all(place.is_local for place in work.inputs):
         whole = tuple(InputTile(buffer=target.buffers.of(place)) for place in work.inputs)
 
-        def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> _OutputTile:
-            return _OutputTile(y=y * num_y, x=x * num_x, y_count=y_count, x_count=x_count, inputs=whole)
+        def outputs(y: Linear, x: Linear, y_count: int, x_count: int) -> VectorTile:
+            return VectorTile(y=y * num_y, x=x * num_x, y_count=y_count, x_count=x_count, inputs=whole)
 
-        return _channel_tiles(
+        return over_channels(
             target, work,
             lambda pass_tile: split(
                 work.output_height, num_y,
@@ -160,8 +160,8 @@ def _staged_channels(target: Target, work: VectorWork, num_y: int, num_x: int, c
                     staged, ops = staged_slice(target, place, *spans, replace(channels, num=end - channels.first))
                 inputs.append(staged)
                 found += ops
-            tile = _OutputTile(y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, inputs=tuple(inputs))
-            found += _channel_tiles(target, work, lambda pass_tile, tile=tile: pass_tile(tile), channels)
+            tile = VectorTile(y=Linear(y), x=Linear(x), y_count=y_count, x_count=x_count, inputs=tuple(inputs))
+            found += over_channels(target, work, lambda pass_tile, tile=tile: pass_tile(tile), channels)
     return found
 
 
@@ -210,8 +210,8 @@ def _slice_channels(target: Target, work: VectorWork, needed_bytes: int, room: i
     )  # fmt: skip
 
 
-def _channel_tiles(
-    target: Target, work: VectorWork, passes: Callable[[Callable[[_OutputTile], list[Operation]]], list[Operation]],
+def over_channels(
+    target: Target, work: VectorWork, passes: Callable[[Callable[[VectorTile], list[Operation]]], list[Operation]],
     span: Span | None = None,
 ) -> list[Operation]:  # fmt: skip
     """A loop over tiles of channels, of some of them or of all: weights, parameters, and `passes` over tiles of outputs."""
@@ -230,7 +230,7 @@ def _channel_tiles(
         if table is not None:
             found.append(table)
 
-        def pass_tile(tile: _OutputTile) -> list[Operation]:
+        def pass_tile(tile: VectorTile) -> list[Operation]:
             sums = target.sums_op(tile.y_count * tile.x_count)
             values = None if weights is None else weights.result
             ops: list[Operation] = [sums]
@@ -238,7 +238,7 @@ def _channel_tiles(
                 ops += _held(target, work, tile, sums.result, idx * cols, columns)
             else:
                 for order, tap in enumerate(work.taps):
-                    ops.append(_vector(target, work, tap, values, sums.result, tile, idx * cols, columns, order))
+                    ops.append(vector_op(target, work, tap, values, sums.result, tile, idx * cols, columns, order))
             return ops + target.stores(
                 work.output, sums.result, parameters.result, tile.y, tile.x, idx * cols, y_count=tile.y_count,
                 x_count=tile.x_count, columns=columns, table=None if table is None else table.result,
@@ -249,22 +249,22 @@ def _channel_tiles(
     return split(num, cols, channels)
 
 
-def _place(work: VectorWork, tile: _OutputTile, source: int, y: int, x: int, channel: Linear) -> tuple[Linear, Linear]:
+def _place(work: VectorWork, tile: VectorTile, source: int, y: int, x: int, channel: Linear) -> tuple[Linear, Linear]:
     """Row and byte in the row, in the buffer, of the input at a place of the first window."""
     window, inputs, pixel = work.window, tile.inputs[source], _pixel_bytes(work, tile, source)
     return (
         tile.y * window.strides[0] + (y - window.pads[0] - inputs.first_row),
-        tile.x * (window.strides[1] * pixel) + channel + ((x - window.pads[1]) * pixel - inputs.first_byte),
+        tile.x * (window.strides[1] * pixel) + channel + (x - window.pads[1]) * pixel + inputs.first_byte * -1,
     )
 
 
-def _pixel_bytes(work: VectorWork, tile: _OutputTile, source: int) -> int:
+def _pixel_bytes(work: VectorWork, tile: VectorTile, source: int) -> int:
     """From one pixel of an input to the next, in the buffer."""
     return tile.inputs[source].pixel_bytes or work.inputs[source].format.pixel_bytes
 
 
-def _vector(
-    target: Target, work: VectorWork, tap: Tap, weights: SSAValue | None, sums: SSAValue, tile: _OutputTile,
+def vector_op(
+    target: Target, work: VectorWork, tap: Tap, weights: SSAValue | None, sums: SSAValue, tile: VectorTile,
     channel: Linear, columns: int, order: int,
 ) -> Operation:  # fmt: skip
     """One tap for all outputs of a tile."""
@@ -291,7 +291,7 @@ def _vector(
 
 
 def _held(
-    target: Target, work: VectorWork, tile: _OutputTile, sums: SSAValue, channel: Linear, columns: int
+    target: Target, work: VectorWork, tile: VectorTile, sums: SSAValue, channel: Linear, columns: int
 ) -> list[Operation]:
     """All taps of one output after the other, each output by one instruction: for windows of many taps and few outputs."""
     pixel, window = _pixel_bytes(work, tile, 0), work.window

@@ -140,7 +140,8 @@ def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
                 dispatched, store_free, sums_ends[steps.after_walk[idx]] + 2, load_ends[steps.after_load[idx]] + 2
             )
             store_begins[stores] = begin
-            work = vectors * max(sizes.num_passes, 1)
+            # The store unit passes a vector on once the bus has taken the one before.
+            work = vectors * max(sizes.num_passes, beats * sizes.cycles_per_beat, 1)
             store_free = begin + work
             end = begin + work + sizes.num_passes + 5
             if beats:

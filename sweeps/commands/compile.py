@@ -35,6 +35,10 @@ FallbackOption = Annotated[
 KeepLayersOption = Annotated[
     bool, typer.Option("--keep-layers", help="Store the result of every op in main memory too, to compare them.")
 ]
+DepthFirstOption = Annotated[
+    bool,
+    typer.Option("--no-depth-first", help="Cut every op by itself, also where bands of several at a time are faster."),
+]
 PrintAfterOption = Annotated[
     str | None,
     typer.Option("--print-after", metavar="PASSES", help="Dump the module after these passes (a,b), or after all."),
@@ -69,6 +73,7 @@ def compile_(
     overrides: SetOption = None,
     fallback: FallbackOption = False,
     keep_layers: KeepLayersOption = False,
+    no_depth_first: DepthFirstOption = False,
     print_after: PrintAfterOption = None,
     stop_after: StopAfterOption = None,
     resume_from: ResumeOption = None,
@@ -88,7 +93,7 @@ def compile_(
         folder=output / "dumps",
         resume_from=resume_from,
     )
-    options = CompileOptions(fallback=fallback, keeps_layers=keep_layers)
+    options = CompileOptions(fallback=fallback, keeps_layers=keep_layers, is_depth_first=not no_depth_first)
     start_s = time.perf_counter()
     try:
         found = compile_network(model, chip, options, shapes=sizes_of(shapes), dumps=dumps)

@@ -72,4 +72,5 @@ def random_options(rng: Random, arch: SpatialArch) -> CompileOptions:
         keeps_on_chip=rng.random() < 0.7,
         staging_bytes=rng.choice((None, None, num_bytes // 8, num_bytes // 2, num_bytes)),
         loads_ahead=rng.choice((0, 1, 2, 8, 12)),
+        is_depth_first=rng.random() < 0.8,
     )

@@ -96,7 +96,8 @@ def test_staged_weights_and_inputs_stand_in_different_banks() -> None:
     builder = GraphBuilder(0, num_samples=1)
     image = builder.add_input((1, 64, 56, 56), Scale(scale=0.02, zero_point=1))
     model = builder.finish([conv(builder, image, 64, (3, 3))])
-    network = compiled_for(model, arch_named("tpe_16x16"), CompileOptions(keeps_on_chip=False))
+    options = CompileOptions(keeps_on_chip=False, is_depth_first=False)
+    network = compiled_for(model, arch_named("tpe_16x16"), options)
     (program,) = network.images.values()
     bank_bytes = program.array.scratchpad_bytes // program.array.scratchpad_banks
 
@@ -114,7 +115,8 @@ def test_sums_of_two_inputs_from_main_memory_keep_the_bus_busy() -> None:
     builder = GraphBuilder(0, num_samples=1)
     image = conv(builder, builder.add_input((1, 3, 28, 28), Scale(scale=0.02, zero_point=1)), 256, (1, 1))
     model = builder.finish([add(builder, image, conv(builder, image, 256, (1, 1)))])
-    network = compiled_for(model, arch_named("tpe_16x16"), CompileOptions(keeps_on_chip=False))
+    options = CompileOptions(keeps_on_chip=False, is_depth_first=False)
+    network = compiled_for(model, arch_named("tpe_16x16"), options)
     (program,) = network.images.values()
     last = program.manifest.ops[-1]
     assert last.kind == "add"

@@ -105,14 +105,15 @@ def test_what_strides_jump_over_is_not_read(
     builder = GraphBuilder(0, num_samples=2)
     image = conv(builder, builder.add_input((1, 3, *size), Scale(scale=0.02, zero_point=1)), channels, (1, 1))
     model = builder.finish([conv(builder, image, 24, kernel, stride=stride, pads=(0, 0, 0, 0))])
-    check_model(model, arch_of(*sizes), CompileOptions(keeps_on_chip=False), seed=1)
+    check_model(model, arch_of(*sizes), CompileOptions(keeps_on_chip=False, is_depth_first=False), seed=1)
 
 
 def test_a_strided_layer_reads_its_pixels_alone() -> None:
     builder = GraphBuilder(0, num_samples=2)
     image = conv(builder, builder.add_input((1, 3, 9, 9), Scale(scale=0.02, zero_point=1)), 128, (1, 1))
     model = builder.finish([conv(builder, image, 16, (1, 1), stride=2, pads=(0, 0, 0, 0))])
-    network = compiled_for(model, arch_of(16, 16, 16), CompileOptions(keeps_on_chip=False))
+    options = CompileOptions(keeps_on_chip=False, is_depth_first=False)
+    network = compiled_for(model, arch_of(16, 16, 16), options)
     (program,) = network.images.values()
     beats = sum(
         instruction.operands["rows"] * instruction.operands["row_beats"]

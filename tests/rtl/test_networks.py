@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from onnx import ModelProto
 
 from tileloom.archdsl import ProgramImage, SpatialArch, load_arch, take_array
 from tileloom.compiler.compilation import CompileOptions
@@ -36,6 +38,7 @@ from ..compiler.compiled import (
     stored_layers,
     values_of,
 )
+from ..compiler.depth_first import bottleneck, residual
 from ..compiler.tiny_networks import with_int4_weights
 from .cases import ONE_PORT, PLAIN, TIGHT, assert_same
 
@@ -47,6 +50,14 @@ ARRAYS: Mapping[tuple[int, int, int], Overrides] = {
 }  # fmt: skip
 """Of random graphs."""
 SEEDS_PER_ARRAY = 5
+NARROW = {"parameters.bus_bytes": 4, "parameters.scratchpad": "32 KiB"}
+"""What makes `tpe_16x16` an array where layers are cut together."""
+DEPTH_FIRST = CompileOptions(is_depth_first=True)
+TOGETHER: Mapping[str, tuple[str, Callable[[], ModelProto]]] = {
+    "residual": ("conv2d+add", partial(residual, size=40, channels=32, wide=192)),
+    "bottleneck": ("conv2d+conv2d", partial(bottleneck, size=28, narrow=16, wide=64)),
+}
+"""What is cut together, and of which network."""
 
 
 def job_of(image: ProgramImage, seed: int = 1) -> Job:
@@ -107,6 +118,14 @@ def test_network_in_static_mode_takes_the_same_cycles() -> None:
     assert static.error is None
     assert static.cycles == tokens.cycles == found.cycles
     assert np.array_equal(static.memory, tokens.memory)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_layers_that_are_cut_together(name: str) -> None:
+    kind, model_of = TOGETHER[name]
+    image = only_image(compiled_for(model_of(), arch_named("tpe_16x16", NARROW), DEPTH_FIRST))
+    assert any(kind in op.kind for op in image.manifest.ops)
+    assert_same(image.array, [job_of(image)])
 
 
 @pytest.mark.parametrize(("idx", "sizes"), list(enumerate(ARRAYS)))
