@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from tileloom.compiler import load_network
@@ -52,7 +53,12 @@ def examples_of(capsys: pytest.CaptureFixture[str], verb: str) -> list[list[str]
 
 
 def test_example_is_what_the_generator_makes() -> None:
-    assert EXAMPLE.read_bytes() == quantised_tiny(0).SerializeToString(deterministic=True)
+    # Scales come from sums of floats, whose last bit depends on the machine.
+    stored, made = onnx.load(EXAMPLE), quantised_tiny(0)
+    assert [str(node) for node in stored.graph.node] == [str(node) for node in made.graph.node]
+    for old, new in zip(stored.graph.initializer, made.graph.initializer, strict=True):
+        assert old.name == new.name
+        np.testing.assert_allclose(onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new), rtol=1e-6)
 
 
 def test_compile_prints_layers_and_writes_the_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
