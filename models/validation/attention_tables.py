@@ -14,7 +14,7 @@ FRAMEWORK_DATATYPES = {"bfloat16": "bf16", "fp8": "fp8", "float16": "fp16"}
 def read_own_attention(table: Table, column: str) -> list[Measurements]:
     """Scaled dot product attention of PyTorch, the cache cold, times in microseconds."""
     backends: tuple[BackendName, ...] = ("flash", "cudnn")
-    by_kind: dict[tuple[str, BackendName, str], list[TableRow]] = {}
+    by_kind: dict[tuple[str, BackendName, str, bool], list[TableRow]] = {}
     for row in table.rows:
         backend: BackendName | None = next((one for one in backends if one == row.text("backend")), None)
         if backend is None:
@@ -22,9 +22,10 @@ def read_own_attention(table: Table, column: str) -> list[Measurements]:
         if row.text("phase") not in ("prefill", "decode"):
             raise row.fault("phase", "prefill or decode")
         if row.text(column):
-            by_kind.setdefault((row.text("phase"), backend, row.text("dtype")), []).append(row)
+            kind = (row.text("phase"), backend, row.text("dtype"), row.whole("causal") == 1)
+            by_kind.setdefault(kind, []).append(row)
     found: list[Measurements] = []
-    for (phase, backend, datatype), rows in by_kind.items():
+    for (phase, backend, datatype, is_causal), rows in by_kind.items():
         kernels = Attentions(
             batch=np.array([row.whole("batch", 1) for row in rows]),
             query_heads=np.array([row.whole("q_heads", 1) for row in rows]),
@@ -34,7 +35,7 @@ def read_own_attention(table: Table, column: str) -> list[Measurements]:
             kv_len=np.array([row.whole("kv_len", 1) for row in rows]),
             window=np.zeros(len(rows), dtype=np.int64),
             datatype=datatype,
-            is_causal=phase == "prefill",
+            is_causal=is_causal,
             backend=backend,
         )
         found.append(

@@ -26,7 +26,8 @@ class Format:
 
     Attributes:
         name: What it holds.
-        columns: Columns that it has and no other kind has all of.
+        columns: Columns that tell it and that every table of it has.
+        others: Columns that it may have besides, which say nothing that the model asks for.
         measured: Columns that may be compared with the model, the default first.
         read: Turns a table and the chosen column into measurements.
         target: What they are priced on.
@@ -36,6 +37,7 @@ class Format:
 
     name: str
     columns: frozenset[str]
+    others: frozenset[str] = frozenset()
     measured: tuple[str, ...]
     read: Callable[[Table, str], list[Measurements[Any]]]
     target: Literal["chip", "system"] = "chip"
@@ -47,6 +49,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="GEMMs of inference frameworks",
         columns=frozenset({"system", "dtype", "m", "n", "k", "weights_l2_hot"}),
+        others=frozenset({"flops"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
         calibration="frameworks_warm",
@@ -54,6 +57,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="collectives of NCCL",
         columns=frozenset({"system", "op", "nccl_version", "num_gpus", "bytes"}),
+        others=frozenset({"repeats"}),
         measured=("latency_ms", "latency_ms_min"),
         read=read_nccl,
         target="system",
@@ -70,6 +74,9 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="serving at fixed concurrency",
         columns=frozenset({"model", "system", "isl", "osl", "batch", "metric", "value", "unit"}),
+        others=frozenset(
+            {"n_gpus", "parallel", "precision", "engine", "scenario", "raw_value", "raw_unit", "source", "confidence"}
+        ),
         measured=tuple(METRICS),
         read=read_serving,
         is_long=True,
@@ -85,6 +92,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="memory-bound kernels",
         columns=frozenset({"op", "dtype", "rows", "cols", "bytes_moved", "median_us"}),
+        others=frozenset({"note"}),
         measured=("median_us", "min_us"),
         read=read_own_memory,
         calibration="own_cold",
@@ -92,6 +100,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="attention of inference frameworks",
         columns=frozenset({"system", "isl", "past_kv", "num_heads", "num_key_value_heads", "kv_cache_dtype"}),
+        others=frozenset({"batch_size", "head_dim", "window_size", "attn_dtype"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_attention,
         calibration="frameworks_warm",
@@ -99,6 +108,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="layers and networks",
         columns=frozenset({"model", "phase", "batch", "q_len", "kv_len", "median_us"}),
+        others=frozenset({"note"}),
         measured=("median_us", "min_us"),
         read=read_own_layers,
         calibration="own_cold",
@@ -106,6 +116,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="energy of kernels",
         columns=frozenset({"op", "dtype", "m_or_rows", "n_or_cols", "k", "joules_per_call", "mean_us"}),
+        others=frozenset({"seconds", "calls", "mean_watts", "sm_mhz"}),
         measured=("joules_per_call", "mean_us"),
         read=read_own_energy,
         calibration="own_cold",
@@ -113,13 +124,17 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="convolutions",
         columns=frozenset({"dtype", "cin", "cout", "kernel", "stride", "hw_in", "groups", "median_us"}),
+        others=frozenset({"batch", "note"}),
         measured=("median_us", "min_us"),
         read=read_own_convolutions,
         calibration="own_cold",
     ),
     Format(
         name="attention",
-        columns=frozenset({"phase", "dtype", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len", "backend"}),
+        columns=frozenset(
+            {"phase", "dtype", "q_heads", "kv_heads", "head_dim", "q_len", "kv_len", "causal", "backend"}
+        ),
+        others=frozenset({"batch", "note"}),
         measured=("median_us", "min_us"),
         read=read_own_attention,
         calibration="own_cold",
@@ -184,11 +199,20 @@ def format_of(table: Table) -> Format:
     Raises:
         ModelError: No known format has its columns.
     """
-    found = next((one for one in FORMATS if one.columns <= set(table.columns)), None)
-    if found is None:
-        known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
-        raise ModelError(f"{table.file}: unknown table with columns {', '.join(table.columns)}; known are {known}")
-    return found
+    near = [one for one in FORMATS if one.columns <= set(table.columns)]
+    for one in near:
+        if set(table.columns) <= one.columns | one.others | set(one.measured):
+            return one
+    if near:
+        # A column that nobody reads may change what was measured, as the tile of a kernel does.
+        strange = [
+            name for name in table.columns if name not in near[0].columns | near[0].others | set(near[0].measured)
+        ]
+        raise ModelError(
+            f"{table.file}: {near[0].name} have no column {_listed(strange)}; leave out what does not matter"
+        )
+    known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
+    raise ModelError(f"{table.file}: unknown table with columns {', '.join(table.columns)}; known are {known}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -135,6 +135,7 @@ def test_fit_finds_constants_that_made_the_times(tmp_path: Path, capsys: pytest.
         ("dtype,m,n,k,median_us,min_us,note\nbf17,1,4096,4096,16,16,\n", "dtype: 'bf17' is not one of bf16"),
         ("dtype,m,n,k,median_us,min_us,note\nbf16,1,4096,4096,-1,16,\n", "median_us: '-1' is not a number above 0"),
         ("dtype,m,n,k,median_us,min_us,note\nbf16,1,4096\n", "3 cells; the header has 7"),
+        ("dtype,m,n,k,block_m,median_us,min_us,note\nbf16,1,1,1,64,1,1,\n", "GEMMs have no column block_m; leave out"),
         ("a,b\n1,2\n", "unknown table with columns a, b; known are"),
         ("", "empty; a table of measurements has a header line"),
     ],
