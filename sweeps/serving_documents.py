@@ -48,7 +48,8 @@ def front_rows(points: serving.PlanPoints) -> tuple[FrontRow, ...]:
     columns = points.columns
     rows = np.flatnonzero(points.fits)
     users, chips = columns.tokens_per_s_per_user[rows], columns.tokens_per_s_per_chip[rows]
-    objectives = np.column_stack([-users, -chips])
+    # Both span orders of magnitude and are drawn on logarithmic scales, on which the knee is where shares are traded evenly.
+    objectives = -np.log(np.column_stack([users, chips]))
     knee = knee_index(objectives)
     on_front = [int(idx) for idx in np.flatnonzero(pareto_mask(objectives))]
     found = [

@@ -25,7 +25,8 @@ import numpy as np
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
 from .energy import burst_clock_hz, with_energy
-from .memory_bound import LANES, Flags, cache_hit_share, stream_time_s
+from .facts import LANES
+from .memory_bound import Flags, cache_hit_share, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
 BackendName = Literal["flash", "cudnn", "framework"]

@@ -23,8 +23,9 @@ import numpy as np
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
 from .energy import with_energy
+from .facts import CACHE_LATENCY_CYCLES, LANES
 from .gemm import Gemms
-from .memory_bound import CACHE_LATENCY_CYCLES, LANES, stream_time_s
+from .memory_bound import stream_time_s
 from .times import Floats, Ints, KernelTimes
 
 VECTOR_BYTES: Final = 16

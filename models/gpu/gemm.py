@@ -10,7 +10,7 @@ store; sparse products are not modelled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from . import gemm_core as core
 from .cache import hit_share
 from .chip import Chip
 from .energy import VOLTAGE_FLOOR, byte_energy_j, energy_notes, idle_power_w, op_energy_j, power_limit_w, with_energy
+from .facts import LANES
 from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
@@ -31,6 +32,10 @@ CLUSTER_SIDES: Final = (16, 32, 64, 128, 192, 256)
 """Those for GPUs with clusters, whose instructions are as wide as a multiple of 8. Source: PTX ISA, wgmma and tcgen05."""
 LEAST_AREA: Final = 1024
 """Fewest results of a tile: a warp group of 128 threads with 8 accumulators each."""
+WIDE_ROWS: Final = 64
+"""Rows from which on an instruction reads shared memory itself. Source: PTX ISA, wgmma (64) and tcgen05 (128)."""
+ACCUMULATOR_BYTES: Final = 4
+"""Bytes of an accumulator; fp32."""
 SPLITS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)
 """Parts that a reduction may be cut into. Source: cuBLAS, which offers splits up to 32."""
 SPLIT_LAUNCHES: Final = 2.0
@@ -39,8 +44,6 @@ DEQUANTISE_INSTRUCTIONS: Final = 2.5
 """Instructions per weight from 8 or fewer bits to bf16.
 
 Source: FasterTransformer's interleaved converter: permute, subtract and pack, 10 instructions for 4 weights."""
-LANES: Final = 128
-"""Instructions per cycle of one SM over all lanes. Source: NVIDIA, A100 and H100 whitepapers."""
 MAX_REREADS: Final = 4.0
 """Times that operands are read from main memory at most: libraries reorder tiles before it gets worse."""
 SCALED_BITS: Final = {"fp4": 4.5}
@@ -92,9 +95,9 @@ class Gemms:
         Raises:
             ModelError: The chip multiplies the datatype nowhere.
         """
+        machine, tiles = self._machine(chip), _tiles(chip.arch, self._is_tensor(chip))
         out = np.zeros((len(self), core.NUM_COLUMNS))
-        reference, sides, splits = _machine(chip, self.datatype), _tiles(chip.arch, self._is_tensor(chip)), _SPLITS
-        core.best_ways(self._shapes(chip), sides, splits, self._numbers(chip, reference), self._element_bytes(), out)
+        core.best_ways(self._shapes(chip), tiles, _SPLITS, machine, self._element_bytes(), out)
         return self._times(chip, out)
 
     def _is_tensor(self, chip: Chip) -> bool:
@@ -120,39 +123,40 @@ class Gemms:
         columns = (m, n, k, count, reads_a * (1 - input_hits), reads_b * (1 - weight_hits), writes * (1 - kept))
         return np.stack([*columns, np.full(len(self), MAX_REREADS)], axis=1)
 
-    def _numbers(self, chip: Chip, machine: tuple[float, float, float]) -> Floats:
-        """Numbers of the chip as `best_ways` reads them."""
+    def _machine(self, chip: Chip) -> core.Machine:
+        """The chip as `best_ways` reads it.
+
+        Raises:
+            ModelError: It multiplies the datatype nowhere.
+        """
         arch, constants = chip.arch, chip.constants
-        macs, instruction_rows, reads_shared = machine
+        macs, instruction_rows, reads_shared = _units_of(chip, self.datatype)
         is_narrow = self.weight_bits is not None and self.weight_bits < bits_of(self.datatype)
         idle_w = idle_power_w(chip)
-        return np.array(
-            [
-                arch.num_sms,
-                arch.max_clock_hz,
-                macs * constants["tensor_efficiency"],
-                LANES / DEQUANTISE_INSTRUCTIONS if is_narrow else 0.0,
-                chip.memory_bytes_per_s * constants["memory_efficiency"],
-                constants["l2_bytes_per_cycle_sm"],
-                arch.l2.capacity_bytes / arch.l2.partitions,
-                arch.sm.shared_memory_bytes,
-                arch.launch.floor_s,
-                constants["tile_overhead_s"],
-                constants["memory_latency_s"],
-                constants["tile_store_s"],
-                constants["k_step_s"],
-                SPLIT_LAUNCHES * arch.launch.floor_s,
-                arch.sm.cluster_blocks > 1,
-                op_energy_j(chip, self.datatype),
-                byte_energy_j(chip),
-                power_limit_w(chip, "burst") - idle_w,
-                power_limit_w(chip, "sustained") - idle_w,
-                constants["power_window_s"],
-                VOLTAGE_FLOOR,
-                instruction_rows,
-                reads_shared,
-            ],
-            dtype=np.float64,
+        return core.Machine(
+            num_sms=float(arch.num_sms),
+            clock_hz=arch.max_clock_hz,
+            macs_per_cycle=macs * constants["tensor_efficiency"],
+            dequantise_rate=LANES / DEQUANTISE_INSTRUCTIONS if is_narrow else 0.0,
+            bytes_per_s=chip.memory_bytes_per_s * constants["memory_efficiency"],
+            cache_rate=constants["l2_bytes_per_cycle_sm"],
+            cache_bytes=arch.l2.capacity_bytes / arch.l2.partitions,
+            in_flight_bytes=float(arch.sm.shared_memory_bytes),
+            launch_s=arch.launch.floor_s,
+            start_s=constants["tile_overhead_s"],
+            latency_s=constants["memory_latency_s"],
+            tile_s=constants["tile_store_s"],
+            step_s=constants["k_step_s"],
+            split_s=SPLIT_LAUNCHES * arch.launch.floor_s,
+            has_clusters=arch.sm.cluster_blocks > 1,
+            op_j=op_energy_j(chip, self.datatype),
+            byte_j=byte_energy_j(chip),
+            burst_w=power_limit_w(chip, "burst") - idle_w,
+            sustained_w=power_limit_w(chip, "sustained") - idle_w,
+            window_s=constants["power_window_s"],
+            voltage_floor=VOLTAGE_FLOOR,
+            instruction_rows=instruction_rows,
+            reads_shared=reads_shared,
         )
 
     def _times(self, chip: Chip, out: Floats) -> KernelTimes:
@@ -205,31 +209,30 @@ def bits_of(datatype: str) -> float:
 _SPLITS: Final = np.array(SPLITS, dtype=np.float64)
 
 
-def _machine(chip: Chip, datatype: str) -> tuple[float, float, float]:
+def _units_of(chip: Chip, datatype: str) -> tuple[float, float, bool]:
     """MACs per cycle of an SM, rows of its instruction where it reads shared memory itself, and whether it does."""
     arch = chip.arch
     if datatype in arch.tensor_cores.datatypes:
         rows = arch.tensor_cores.datatypes[datatype].shape.m
         # Smaller instructions read registers, which a warp fills from shared memory for 64 x 64 results.
-        return arch.macs_per_cycle(datatype), float(rows if rows >= 64 else 0), 1.0
+        return arch.macs_per_cycle(datatype), float(rows if rows >= WIDE_ROWS else 0), True
     known = {**arch.tensor_cores.datatypes, **arch.vector_units.ops_per_s}
     if datatype not in known:
         raise ModelError(f"{arch.name}: it multiplies no '{datatype}'{nearest_hint(datatype, known)}")
-    return chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms, 0.0, 0.0
+    return chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms, 0.0, False
 
 
-@cache
+@lru_cache(maxsize=64)
 def _tiles(arch: GpuArch, is_tensor: bool) -> Floats:
     """Tiles that accumulators hold and instructions fill `[tiles, 2]`."""
     held = arch.tensor_cores.accumulator_memory_bytes or arch.sm.register_file_bytes // 2
-    rows = next(iter(arch.tensor_cores.datatypes.values())).shape.m if is_tensor else 1
-    tensor_rows = max((one.shape.m for one in arch.tensor_cores.datatypes.values()), default=rows)
-    step = tensor_rows if is_tensor and tensor_rows >= 64 else 1
+    instruction_rows = max(one.shape.m for one in arch.tensor_cores.datatypes.values())
+    step = instruction_rows if is_tensor and instruction_rows >= WIDE_ROWS else 1
     sides = CLUSTER_SIDES if arch.sm.cluster_blocks > 1 else SIDES
     found = [
         (a, b)
         for a in sides
         for b in sides
-        if LEAST_AREA <= a * b <= held // 4 and max(a, b) >= 64 and (a % step == 0 or b % step == 0)
+        if LEAST_AREA <= a * b <= held // ACCUMULATOR_BYTES and max(a, b) >= 64 and (a % step == 0 or b % step == 0)
     ]
     return np.array(found, dtype=np.float64)

@@ -10,6 +10,8 @@ The way with the least time is taken. On a GPU with clusters two blocks share th
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,10 +38,62 @@ TILE_AREA = 16384.0
 """Results of the tile of 128 x 128 that `tile_overhead_s` is stated for."""
 
 
+class Machine(NamedTuple):
+    """A chip and a datatype, as the loop needs them.
+
+    Attributes:
+        num_sms: SMs.
+        clock_hz: Clock where power does not limit it [Hz].
+        macs_per_cycle: Multiply-accumulates per cycle of an SM that a main loop sustains.
+        dequantise_rate: Weights per cycle of an SM that are converted; 0 where none are.
+        bytes_per_s: Sustained bandwidth of main memory [B/s].
+        cache_rate: Bytes per cycle that an SM gets from the cache.
+        cache_bytes: Operands beyond so many bytes are read again by later waves [bytes].
+        in_flight_bytes: Bytes that an SM may have under way [bytes].
+        launch_s: Time of an empty kernel [s].
+        start_s: Time around the main loop [s].
+        latency_s: Time of the first byte from main memory [s].
+        tile_s: Time to store a tile of `TILE_AREA` results [s].
+        step_s: Least time of one step of the main loop [s].
+        split_s: Time of the second pass of a split reduction, its bytes aside [s].
+        has_clusters: Whether two blocks share what they load.
+        op_j: Energy of an op at that clock [J].
+        byte_j: Energy of a byte of main memory [J].
+        burst_w: Power above idle that a short kernel may draw [W].
+        sustained_w: Power above idle that holds for seconds [W].
+        window_s: How long a kernel counts as short [s].
+        voltage_floor: Least supply voltage over that at the clock.
+        instruction_rows: Rows of an instruction that reads shared memory itself; 0 where a warp loads registers first.
+        reads_shared: Whether operands come from shared memory.
+    """
+
+    num_sms: float
+    clock_hz: float
+    macs_per_cycle: float
+    dequantise_rate: float
+    bytes_per_s: float
+    cache_rate: float
+    cache_bytes: float
+    in_flight_bytes: float
+    launch_s: float
+    start_s: float
+    latency_s: float
+    tile_s: float
+    step_s: float
+    split_s: float
+    has_clusters: bool
+    op_j: float
+    byte_j: float
+    burst_w: float
+    sustained_w: float
+    window_s: float
+    voltage_floor: float
+    instruction_rows: float
+    reads_shared: bool
+
+
 @compiled
-def best_ways(
-    shapes: Floats, tiles: Floats, splits: Floats, chip: Floats, bits: Floats, out: Floats
-) -> None:  # fmt: skip
+def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, element: Floats, out: Floats) -> None:
     """Fill in what each product costs, made the best way.
 
     Args:
@@ -47,93 +101,116 @@ def best_ways(
             it, times by which a wave-wise walk rereads at most, `[n, 8]`.
         tiles: Rows and columns of the tiles to try `[tiles, 2]`.
         splits: Parts to cut the reduction into, ascending `[splits]`.
-        chip: What the chip and the datatype give, in the order in which it is read below.
-        bits: Bytes of an element of A and B.
+        machine: The chip and the datatype.
+        element: Bytes of an element of A and of B `[2]`.
         out: Where the results go `[n, NUM_COLUMNS]`.
     """
-    a_bytes, b_bytes = bits[0], bits[1]
-    num_sms, clock, macs_per_cycle, dequantise_rate = chip[0], chip[1], chip[2], chip[3]
-    bandwidth, cache_rate, cache_bytes, in_flight = chip[4], chip[5], chip[6], chip[7]
-    launch, start, latency = chip[8], chip[9], chip[10]
-    tile_s, step_s, split_s, has_clusters = chip[11], chip[12], chip[13], chip[14] > 0
-    op_j, byte_j, burst_w, sustained_w = chip[15], chip[16], chip[17], chip[18]
-    window_s, voltage_floor, instruction_rows, reads_shared = chip[19], chip[20], chip[21], chip[22] > 0
+    a_bytes, b_bytes = element[0], element[1]
     step_k = STAGE_BYTES / a_bytes
     for row in range(shapes.shape[0]):
         m, n, k, count = shapes[row, 0], shapes[row, 1], shapes[row, 2], shapes[row, 3]
         cold, stored = shapes[row, 4] + shapes[row, 5], shapes[row, 6]
         operands = count * (m * k * a_bytes + n * k * b_bytes)
-        first_bytes = latency * cold / operands
-        ops = 2 * m * n * k * count
+        first_bytes = machine.latency_s * cold / operands
         best = np.inf
         for tile_idx in range(tiles.shape[0]):
             rows, cols = tiles[tile_idx, 0], tiles[tile_idx, 1]
             tiles_m, tiles_n = np.ceil(m / rows), np.ceil(n / cols)
-            # Operands of each instruction come from shared memory, which limits narrow instructions.
-            if instruction_rows == 0:
-                of_m, of_n = min(rows, 64.0), min(cols, 64.0)
-            elif rows % instruction_rows == 0:
-                of_m, of_n = instruction_rows, cols
-            else:
-                of_m, of_n = instruction_rows, rows
-            shared = (of_m + of_n) * a_bytes / (of_m * of_n) * macs_per_cycle / SMEM_BYTES_PER_CYCLE
-            slowed = max(1.0, shared) if reads_shared else 1.0
-            storing = tile_s * rows * cols / TILE_AREA
+            slowed = _slowed_by_shared_memory(rows, cols, a_bytes, machine)
             for split_idx in range(len(splits)):
                 split = splits[split_idx]
-                if split > 1 and (k / split < 2 * step_k or tiles_m * tiles_n * count * (split - 1) > 2 * num_sms):
+                if split > 1 and (
+                    k / split < 2 * step_k or tiles_m * tiles_n * count * (split - 1) > 2 * machine.num_sms
+                ):
                     break
                 length = np.ceil(k / split / step_k) * step_k
                 num_tiles = tiles_m * tiles_n * split * count
-                waves = np.ceil(num_tiles / num_sms)
-                tensor = waves * rows * cols * length / macs_per_cycle * slowed / clock
+                waves = np.ceil(num_tiles / machine.num_sms)
+                tensor = waves * rows * cols * length / machine.macs_per_cycle * slowed / machine.clock_hz
                 loaded = (rows * a_bytes + cols * b_bytes) * length
-                multicast = 0.0
-                if has_clusters:
-                    # Two blocks of a cluster share the larger operand when there are two that need it.
-                    if rows * a_bytes > cols * b_bytes:
-                        multicast = rows * a_bytes * length / 2 if tiles_n > 1 else 0.0
-                    else:
-                        multicast = cols * b_bytes * length / 2 if tiles_m > 1 else 0.0
-                cache = waves * (loaded - multicast) / cache_rate / clock
+                shared = _shared_in_clusters(rows * a_bytes, cols * b_bytes, tiles_m, tiles_n, machine) * length
+                cache = waves * (loaded - shared) / machine.cache_rate / machine.clock_hz
                 traffic = cold + stored
-                if num_tiles > num_sms and operands > cache_bytes and cold > 0:
-                    # Each wave covers a patch of the result, as square as its tiles allow, and reads what it needs anew.
-                    across = min(tiles_m, np.sqrt(num_sms * cols / rows))
-                    along = min(tiles_n, num_sms / max(across, 1.0))
-                    across = min(tiles_m, num_sms / max(along, 1.0))
-                    patch = (across * rows * a_bytes + along * cols * b_bytes) * k / split
-                    walked = num_tiles / num_sms * patch
+                if num_tiles > machine.num_sms and operands > machine.cache_bytes and cold > 0:
+                    patch = _patch_bytes(rows, cols, tiles_m, tiles_n, a_bytes, b_bytes, machine) * k / split
+                    walked = num_tiles / machine.num_sms * patch
                     traffic = max(traffic, min(walked, shapes[row, 7] * operands) + stored)
-                memory = traffic / bandwidth
-                flying = loaded * waves * (start + first_bytes) / in_flight
-                steps = waves * length / step_k * step_s
-                dequantise = waves * cols * length / dequantise_rate / clock if dequantise_rate > 0 else 0.0
+                memory = traffic / machine.bytes_per_s
+                flying = loaded * waves * (machine.start_s + first_bytes) / machine.in_flight_bytes
+                steps = waves * length / step_k * machine.step_s
+                dequantise = 0.0
+                if machine.dequantise_rate > 0:
+                    dequantise = waves * cols * length / machine.dequantise_rate / machine.clock_hz
                 others = max(max(memory, cache), max(max(flying, steps), dequantise))
-                loop = max(tensor, others)
-                after = waves * storing
+                storing = waves * machine.tile_s * rows * cols / TILE_AREA
                 second = 0.0
                 if split > 1:
-                    second = split_s + 2 * split * m * n * count * ACCUMULATOR_BYTES / (cache_rate * num_sms * clock)
-                fixed = launch + start + first_bytes + after + second
+                    sums = 2 * split * m * n * count * ACCUMULATOR_BYTES
+                    second = machine.split_s + sums / (machine.cache_rate * machine.num_sms * machine.clock_hz)
+                fixed = machine.launch_s + machine.start_s + first_bytes + storing + second
+                loop = max(tensor, others)
                 if fixed + loop >= best:
                     continue
-                limited = _within_power(tensor, others, ops * op_j, traffic * byte_j, burst_w, voltage_floor)
-                allowed_w = sustained_w + (burst_w - sustained_w) * np.exp(-((limited / window_s) ** 2))
-                limited = _within_power(tensor, others, ops * op_j, traffic * byte_j, allowed_w, voltage_floor)
+                limited = _within_power(tensor, others, 2 * m * n * k * count, traffic, machine)
                 if fixed + limited >= best:
                     continue
                 best = fixed + limited
                 result = out[row]
-                result[LAUNCH], result[START], result[FIRST_BYTES] = launch, start, first_bytes
-                result[MAIN_LOOP], result[POWER], result[STORING], result[SPLIT] = loop, limited - loop, after, second
+                result[LAUNCH], result[START], result[FIRST_BYTES] = machine.launch_s, machine.start_s, first_bytes
+                result[MAIN_LOOP], result[POWER], result[STORING], result[SPLIT] = loop, limited - loop, storing, second
                 result[TENSOR], result[MEMORY], result[CACHE], result[IN_FLIGHT] = tensor, memory, cache, flying
                 result[K_STEPS], result[DEQUANTISE] = steps, dequantise
                 result[TRAFFIC], result[ROWS], result[COLS], result[SPLITS] = traffic, rows, cols, split
 
 
 @compiled
-def _within_power(tensor: float, others: float, op_j: float, byte_j: float, limit_w: float, floor: float) -> float:
+def _slowed_by_shared_memory(rows: float, cols: float, a_bytes: float, machine: Machine) -> float:
+    """Times by which a tile's products take longer because operands of each instruction come from shared memory."""
+    if not machine.reads_shared:
+        return 1.0
+    if machine.instruction_rows == 0:
+        of_m, of_n = min(rows, 64.0), min(cols, 64.0)
+    else:
+        # Either side of the tile may be the instruction's rows.
+        of_m, of_n = machine.instruction_rows, cols if rows % machine.instruction_rows == 0 else rows
+    read = (of_m + of_n) * a_bytes / (of_m * of_n) * machine.macs_per_cycle
+    return max(1.0, read / SMEM_BYTES_PER_CYCLE)
+
+
+@compiled
+def _shared_in_clusters(row_bytes: float, col_bytes: float, tiles_m: float, tiles_n: float, machine: Machine) -> float:
+    """Bytes per element of k that a block need not load since its neighbour in the cluster does: half the larger operand,
+    where two blocks need it."""
+    if not machine.has_clusters:
+        return 0.0
+    if row_bytes > col_bytes:
+        return row_bytes / 2 if tiles_n > 1 else 0.0
+    return col_bytes / 2 if tiles_m > 1 else 0.0
+
+
+@compiled
+def _patch_bytes(
+    rows: float, cols: float, tiles_m: float, tiles_n: float, a_bytes: float, b_bytes: float, machine: Machine
+) -> float:
+    """Bytes per element of k that one wave reads: it covers a patch of the result, as square as its tiles allow."""
+    across = min(tiles_m, np.sqrt(machine.num_sms * cols / rows))
+    along = min(tiles_n, machine.num_sms / max(across, 1.0))
+    across = min(tiles_m, machine.num_sms / max(along, 1.0))
+    return across * rows * a_bytes + along * cols * b_bytes
+
+
+@compiled
+def _within_power(tensor: float, others: float, ops: float, traffic: float, machine: Machine) -> float:
+    """Time of a main loop within the power that a kernel of its length may draw [s]."""
+    op_j, byte_j = ops * machine.op_j, traffic * machine.byte_j
+    burst = _slowed_by_power(tensor, others, op_j, byte_j, machine.burst_w, machine.voltage_floor)
+    share = np.exp(-((burst / machine.window_s) ** 2))
+    allowed_w = machine.sustained_w + (machine.burst_w - machine.sustained_w) * share
+    return _slowed_by_power(tensor, others, op_j, byte_j, allowed_w, machine.voltage_floor)
+
+
+@compiled
+def _slowed_by_power(tensor: float, others: float, op_j: float, byte_j: float, limit_w: float, floor: float) -> float:
     """Time of a main loop under a power limit: the clock of the tensor cores falls until power is within it.
 
     Energy of ops falls with the square of the voltage, which follows the clock down to `floor`.

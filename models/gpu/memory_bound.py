@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
 from .energy import with_energy
+from .facts import CACHE_LATENCY_CYCLES, LANES
 from .times import Floats, Ints, KernelTimes
 
 MemoryOp = Literal[
@@ -31,18 +32,10 @@ MemoryOp = Literal[
 ]  # fmt: skip
 Flags = npt.NDArray[np.bool_]
 
-LANES: Final = 128
-"""Instructions per cycle of one SM, over all lanes: 4 schedulers, one warp each.
-
-Source: NVIDIA, A100 and H100 whitepapers."""
-
 DEPENDENT_CYCLES: Final = 4.5
 """Cycles from an instruction to one that needs its result.
 
 Source: Luo et al., IPDPSW 2024: 4 cycles for fp32 FMA on Ampere and Hopper, more for conversions and special functions."""
-
-CACHE_LATENCY_CYCLES: Final = 260
-"""Cycles of a hit in the L2. Source: Luo et al., IPDPSW 2024: 262 on an H100; similar on A100 (200 to 260)."""
 
 UNLOADED_SHARE: Final = 0.5
 """Latency of an idle main memory over that under load, which `memory_latency_s` is; see its source."""

@@ -1,0 +1,13 @@
+"""Facts of GPUs that no description has, since all described ones share them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LANES: Final = 128
+"""Instructions per cycle of one SM, over all lanes: 4 schedulers, one warp each.
+
+Source: NVIDIA, A100 and H100 whitepapers."""
+
+CACHE_LATENCY_CYCLES: Final = 260
+"""Cycles of a hit in the L2. Source: Luo et al., IPDPSW 2024: 262 on an H100; similar on A100 (200 to 260)."""
