@@ -31,7 +31,8 @@ from .estimate import (
     estimate_vector_op,
     prices_of,
 )
-from .gpu.chip import Mode, make_chip
+from .gpu.calibrations import Mode
+from .gpu.chip import make_chip
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of

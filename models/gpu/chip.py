@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from ...archdsl import Calibration, GpuArch, ModelError, list_presets, load_arch, nearest_hint
+from ...archdsl import GpuArch, ModelError, list_presets, load_arch, nearest_hint
+from .calibrations import Calibrated, Calibrations, Mode, constants_of
 from .constants import CONSTANTS, Constant
-
-Mode = Literal["datasheet", "calibrated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class Chip:
 
     def with_constants(self, constants: Mapping[str, float]) -> Chip:
         """The same with other values of some constants, as a fit tries them."""
-        return with_constants(self, constants)
+        return replace(self, mode="calibrated", constants={**self.constants, **constants})
 
     @property
     def memory_bytes_per_s(self) -> float:
@@ -87,61 +85,24 @@ def make_chip(arch: GpuArch, mode: Mode = "datasheet", calibration: str | None =
     Raises:
         ModelError: No such calibration, for this chip or any of its generation; or it names an unknown constant.
     """
-    values = {name: constant.value for name, constant in CONSTANTS.items()}
-    if mode == "datasheet":
-        if calibration is not None:
-            raise ModelError(f"calibration '{calibration}' needs mode calibrated; datasheet mode fits nothing")
-        return Chip(arch=arch, mode=mode, calibration="", constants=values)
-    name, found, notes = _calibration_of(arch, calibration)
-    for constant in found.constants:
-        if constant not in CONSTANTS:
-            raise ModelError(
-                f"{arch.name}: calibrations.{name}: unknown constant '{constant}'{nearest_hint(constant, CONSTANTS)}"
-            )
-    return Chip(arch=arch, mode=mode, calibration=name, constants=values | found.constants, notes=notes)
-
-
-def with_constants(chip: Chip, constants: Mapping[str, float]) -> Chip:
-    """The chip with other values of some constants, as a fit tries them."""
-    return Chip(
-        arch=chip.arch,
-        mode="calibrated",
-        calibration=chip.calibration,
-        constants={**chip.constants, **constants},
-        notes=chip.notes,
+    subject = Calibrated(
+        name=arch.name,
+        own=arch.calibrations,
+        lend=lambda wanted: _lent(arch, wanted),
+        kin=f"of generation '{arch.generation}'",
     )
+    found = constants_of(subject, CONSTANTS, mode, calibration)
+    return Chip(arch=arch, mode=mode, calibration=found.calibration, constants=found.values, notes=found.notes)
 
 
-def _calibration_of(arch: GpuArch, wanted: str | None) -> tuple[str, Calibration, tuple[str, ...]]:
-    """Name and calibration of the chip, else of another of its generation; with what has to be said about it."""
-    known, lender = arch.calibrations, arch
-    if not known or (wanted is not None and wanted not in known):
-        lender = _lender(arch, wanted)
-        known = lender.calibrations if lender is not None else {}
-    if not known:
-        raise ModelError(
-            f"{arch.name}: no calibration{f' {wanted!r}' if wanted else ''}, and no preset of generation "
-            f"'{arch.generation}' has one; use mode datasheet, or fit one with `tileloom calibrate`"
-        )
-    if wanted is None and len(known) > 1:
-        raise ModelError(f"{arch.name}: which calibration? It has {', '.join(sorted(known))}; name one")
-    name = wanted if wanted is not None else next(iter(known))
-    if name not in known:
-        raise ModelError(f"{arch.name}: unknown calibration '{name}'{nearest_hint(name, known)}")
-    found = known[name]
-    if found.chip == arch.name:
-        return name, found, ()
-    return name, found, (f"{arch.name} has no measurements: constants of {found.chip} ({name}) are borrowed",)
-
-
-def _lender(arch: GpuArch, wanted: str | None) -> GpuArch | None:
-    """A preset of the same generation that has the calibration, or any."""
+def _lent(arch: GpuArch, wanted: str | None) -> Calibrations:
+    """Calibrations of the first preset of the same generation that has the wanted one, or any."""
     if arch.generation is None:
-        return None
+        return {}
     for preset in list_presets():
         other = load_arch(preset)
         if not isinstance(other, GpuArch) or other.generation != arch.generation or other.name == arch.name:
             continue
         if other.calibrations and (wanted is None or wanted in other.calibrations):
-            return other
-    return None
+            return other.calibrations
+    return {}

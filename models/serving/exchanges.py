@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ...archdsl import ModelError, System
-from ..gpu.chip import Mode
+from ..gpu.calibrations import Mode
 from ..gpu.times import Floats, Ints
 from ..systems import CollectiveOp, Collectives, Machine, has_calibration, make_machine
 from .ops import Exchange

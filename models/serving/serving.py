@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from ...archdsl import InfeasibleError, LanguageModel, ModelError
-from ..gpu.chip import Chip, Mode, make_chip
+from ..gpu.calibrations import Mode
+from ..gpu.chip import Chip, make_chip
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic, steady_state

@@ -16,7 +16,8 @@ import numpy as np
 from ...archdsl import DATATYPE_BITS, LanguageModel, LatentAttention
 from ..gpu.attention import Attentions
 from ..gpu.cache import hit_share
-from ..gpu.chip import Chip, Mode
+from ..gpu.calibrations import Mode
+from ..gpu.chip import Chip
 from ..gpu.gemm import Gemms
 from ..gpu.memory_bound import stream_time_s
 from ..gpu.times import Floats, Ints

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...archdsl import Calibration, GpuArch, ModelError, System, list_systems, load_system, nearest_hint
-from ..gpu.chip import Mode
+from ...archdsl import GpuArch, System, list_systems, load_system
+from ..gpu.calibrations import Calibrated, Calibrations, Mode, constants_of
 from ..gpu.constants import Constant
 from .constants import CONSTANTS
 
@@ -60,48 +60,23 @@ def make_machine(system: System, mode: Mode = "datasheet", calibration: str | No
     Raises:
         ModelError: No such calibration, for this system or any like it; or it names an unknown constant.
     """
-    values = {name: constant.value for name, constant in CONSTANTS.items()}
-    if mode == "datasheet":
-        if calibration is not None:
-            raise ModelError(f"calibration '{calibration}' needs mode calibrated; datasheet mode fits nothing")
-        return Machine(system=system, mode=mode, calibration="", constants=values)
-    name, found, notes = _calibration_of(system, calibration)
-    for constant in found.constants:
-        if constant not in CONSTANTS:
-            raise ModelError(
-                f"{system.name}: calibrations.{name}: unknown constant '{constant}'{nearest_hint(constant, CONSTANTS)}"
-            )
-    return Machine(system=system, mode=mode, calibration=name, constants=values | found.constants, notes=notes)
+    subject = Calibrated(
+        name=system.name,
+        own=system.calibrations,
+        lend=lambda wanted: _lent(system, wanted),
+        kin=f"whose chips are of {_shape_text(system)}",
+    )
+    found = constants_of(subject, CONSTANTS, mode, calibration)
+    return Machine(system=system, mode=mode, calibration=found.calibration, constants=found.values, notes=found.notes)
 
 
 def has_calibration(system: System, name: str) -> bool:
     """Whether `make_machine` finds that calibration, the system's own or one that a system like it lends."""
-    return name in system.calibrations or _lender(system, name) is not None
+    return name in system.calibrations or bool(_lent(system, name))
 
 
-def _calibration_of(system: System, wanted: str | None) -> tuple[str, Calibration, tuple[str, ...]]:
-    """Name and calibration of the system, else of one with chips of the same generation; with what has to be said."""
-    lender = system
-    if not system.calibrations or (wanted is not None and wanted not in system.calibrations):
-        lender = _lender(system, wanted) or system
-    known = lender.calibrations
-    if not known or (wanted is not None and wanted not in known):
-        raise ModelError(
-            f"{system.name}: no calibration{f' {wanted!r}' if wanted else ''}{nearest_hint(wanted or '', known)}, and no "
-            f"preset whose chips are of {_shape_text(system)} has one; use mode datasheet, or fit one with "
-            "`tileloom calibrate`"
-        )
-    if wanted is None and len(known) > 1:
-        raise ModelError(f"{system.name}: which calibration? There are {', '.join(sorted(known))}; name one")
-    name = wanted if wanted is not None else next(iter(known))
-    found = known[name]
-    if found.chip == system.name:
-        return name, found, ()
-    return name, found, (f"{system.name} has no measurements: constants of {found.chip} ({name}) are borrowed",)
-
-
-def _lender(system: System, wanted: str | None) -> System | None:
-    """A preset with chips of the same generation behind links of the same kind that has the calibration, or any."""
+def _lent(system: System, wanted: str | None) -> Calibrations:
+    """Calibrations of the first preset with such chips and links that has the wanted one, or any."""
     for preset in list_systems():
         if preset == system.name:
             continue
@@ -109,8 +84,8 @@ def _lender(system: System, wanted: str | None) -> System | None:
         if _shape_of(other) != _shape_of(system) or None in _shape_of(system):
             continue
         if other.calibrations and (wanted is None or wanted in other.calibrations):
-            return other
-    return None
+            return other.calibrations
+    return {}
 
 
 def _shape_of(system: System) -> tuple[str | None, str | None]:

@@ -8,7 +8,6 @@ import pytest
 
 from tileloom.archdsl import ModelError
 from tileloom.models.gpu.attention import Attentions, BackendName
-from tileloom.models.gpu.chip import with_constants
 
 from .chips import chip_of, with_memory, with_sms
 
@@ -121,7 +120,7 @@ def test_tokens_that_are_cached_already_only_cost_their_keys():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_attention_beats_the_roofline(backend: BackendName):
-    chip = with_constants(chip_of(), {"memory_efficiency": 1.0, "attention_efficiency": 1.0})
+    chip = chip_of().with_constants({"memory_efficiency": 1.0, "attention_efficiency": 1.0})
     times = all_shapes(backend).times(chip)
     peak = chip.tensor_ops_per_s("bf16") * chip.arch.max_clock_hz / chip.arch.clock_hz
     assert (times.time_s >= times.ops / peak).all()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import ModelError
-from tileloom.models.gpu.chip import with_constants
 from tileloom.models.gpu.convolution import Convolutions
 from tileloom.models.gpu.gemm import Gemms
 
@@ -76,7 +75,7 @@ def test_a_stride_beyond_the_taps_leaves_pixels_unread():
 
 
 def test_no_convolution_beats_the_roofline():
-    chip = with_constants(chip_of(), {"memory_efficiency": 1.0, "tensor_efficiency": 1.0, "gather_efficiency": 1.0})
+    chip = chip_of().with_constants({"memory_efficiency": 1.0, "tensor_efficiency": 1.0, "gather_efficiency": 1.0})
     times = convolutions(*SHAPES).times(chip)
     peak = chip.tensor_ops_per_s("bf16") * chip.arch.max_clock_hz / chip.arch.clock_hz
     assert (times.time_s >= times.ops / peak).all()

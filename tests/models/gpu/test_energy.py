@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import GpuArch, ModelError, load_arch
-from tileloom.models.gpu.chip import Chip, make_chip, with_constants
+from tileloom.models.gpu.chip import Chip, make_chip
 from tileloom.models.gpu.energy import (
     Powered,
     burst_clock_hz,
@@ -53,14 +53,14 @@ class OneKernel:
 
 def test_clock_follows_the_cube_root_of_the_power_that_is_left():
     # 700 W - 123 W idle = 577 W; 1e15 op/s at 1.154 pJ are 1,154 W: half is left, so the clock falls to 0.5 ** (1/3).
-    chip = with_constants(chip_of(), {"tensor_energy_pj_per_op": 1.154})
+    chip = chip_of().with_constants({"tensor_energy_pj_per_op": 1.154})
     clock = sustained_clock_hz(chip, floats(1e15), floats(0.0), "bf16")
     assert clock == pytest.approx(1.98e9 * 0.5 ** (1 / 3), rel=1e-9)
 
 
 def test_below_the_lowest_voltage_power_falls_only_with_the_clock():
     # 5,770 W wanted, a tenth is left: below 0.55 ** 3, so x * 0.55 ** 2 = 0.1.
-    chip = with_constants(chip_of(), {"tensor_energy_pj_per_op": 5.77})
+    chip = chip_of().with_constants({"tensor_energy_pj_per_op": 5.77})
     clock = sustained_clock_hz(chip, floats(1e15), floats(0.0), "bf16")
     assert clock == pytest.approx(1.98e9 * 0.1 / 0.55**2, rel=1e-9)
 
@@ -91,7 +91,7 @@ def test_a_copy_costs_idle_power_and_its_bytes():
 
 
 def test_sustained_power_is_at_the_limit_when_a_burst_is_above_it():
-    chip = with_constants(chip_of(), {"tensor_energy_pj_per_op": 1.8})
+    chip = chip_of().with_constants({"tensor_energy_pj_per_op": 1.8})
     burst = batch(180e-6, 2.0 * 4096**3, 1e8)
     times = with_energy(burst, chip, "bf16", "sustained")
     assert times.energy_j is not None

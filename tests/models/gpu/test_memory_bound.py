@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import ModelError
-from tileloom.models.gpu.chip import with_constants
 from tileloom.models.gpu.memory_bound import MemoryKernels, MemoryOp, cache_hit_share, stream_time_s
 
 from .chips import chip_of, with_memory
@@ -69,7 +68,7 @@ def test_rows_that_are_no_multiple_of_4_take_two_kernels():
 
 @pytest.mark.parametrize("op", OPS)
 def test_no_op_beats_the_roofline(op: MemoryOp):
-    chip = with_constants(chip_of(), {"memory_efficiency": 1.0})
+    chip = chip_of().with_constants({"memory_efficiency": 1.0})
     times = kernels(op, list(ROWS), list(COLS)).times(chip)
     assert (times.time_s >= times.main_memory_bytes / chip.memory_bytes_per_s + chip.arch.launch.floor_s * 0.999).all()
 

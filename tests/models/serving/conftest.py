@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from tileloom.archdsl import load_language_model
-from tileloom.models.gpu.chip import Chip, with_constants
+from tileloom.models.gpu.chip import Chip
 from tileloom.models.serving import (
     Engine,
     FeedForwardPool,
@@ -64,5 +64,5 @@ def with_memory_bandwidth(service: Service, factor: float) -> Service:
 
 def with_scheduler(service: Service, seconds: float) -> Service:
     """The service with another overhead of the scheduler."""
-    chip = with_constants(service.chip, {"scheduler_s_per_sequence": seconds})
+    chip = service.chip.with_constants({"scheduler_s_per_sequence": seconds})
     return replace(service, chip=chip, engine=replace(service.engine, scheduler_s_per_sequence=seconds))

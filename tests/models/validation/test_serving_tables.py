@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import GpuArch, ModelError, load_arch
-from tileloom.models.gpu.chip import Chip, make_chip, with_constants
+from tileloom.models.gpu.chip import Chip, make_chip
 from tileloom.models.validation import fit_constants, read_measurements, validate
 
 DATA = Path(__file__).parents[2] / "data" / "llm_serving_fitted.csv"
@@ -50,7 +50,7 @@ def test_tpot_is_within_its_bound_with_one_fitted_constant(chip: Chip) -> None:
     measurements = read_measurements(DATA).measurements
     fit = fit_constants([measurements], chip, [SCHEDULER])
     assert 5e-6 < fit.constants[SCHEDULER] < 100e-6
-    found = validate(measurements, with_constants(chip, fit.constants), rows="fitted")
+    found = validate(measurements, chip.with_constants(fit.constants), rows="fitted")
     assert found.overall.n > 40
     assert found.overall.mape < MAX_TPOT_MAPE
 
