@@ -24,6 +24,7 @@ from ..models import (
     MeasuredTable,
     Mode,
     Part,
+    Quantity,
     ValidatedRow,
     Validation,
     fit_constants,
@@ -34,6 +35,7 @@ from ..models import (
 )
 
 SCHEMA_VERSION = 1
+UNITS: dict[Quantity, str] = {"time_s": "s", "energy_j": "J"}
 Rows = Literal["auto", "all", "held_back", "fitted"]
 
 
@@ -77,6 +79,11 @@ class Compared:
     def quantity(self) -> str:
         """What was measured."""
         return self.table.measurements[0].quantity
+
+    @property
+    def unit(self) -> str:
+        """Unit of what was measured."""
+        return UNITS[self.table.measurements[0].quantity]
 
     @property
     def stem(self) -> str:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..models import ErrorSummary, ValidatedRow
     from .validating import Compared
 
-UNITS = {"time_s": "s", "energy_j": "J"}
 MAX_REASONS = 4
 
 
@@ -33,7 +32,7 @@ def summary_table(compared: Compared) -> Table:
 def worst_table(compared: Compared, num_rows: int = 10) -> Table:
     """The rows with the largest errors, and the parts of the predicted time."""
     rows = compared.validation.worst(num_rows)
-    scale = scale_for(UNITS[compared.quantity], [row.measured for row in rows])
+    scale = scale_for(compared.unit, [row.measured for row in rows])
     table = _table(
         ("line", False), ("shape", True), (f"measured [{scale.unit}]", False), (f"predicted [{scale.unit}]", False),
         ("error", False), ("regime", True), ("made of", True),

@@ -1,7 +1,7 @@
 """Models against measurements: reading tables of them, errors by regime, fits of constants."""
 
 from .fitting import Fit, fit_constants
-from .measured import Measurements, is_held_back
+from .measured import Measurements, Quantity, is_held_back
 from .reading import FORMATS, Format, MeasuredTable, format_of, read_measurements
 from .report import ErrorSummary, ValidatedRow, Validation, validate
 from .target import Target
@@ -13,6 +13,7 @@ __all__ = [
     "Format",
     "MeasuredTable",
     "Measurements",
+    "Quantity",
     "Target",
     "ValidatedRow",
     "Validation",

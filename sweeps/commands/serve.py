@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from .validate import ModeName
 
 if TYPE_CHECKING:
     from ...archdsl import Infeasible
@@ -33,13 +34,6 @@ class PolicyName(StrEnum):
 
     CHUNKED = "chunked"
     PREFILL_FIRST = "prefill_first"
-
-
-class ModeName(StrEnum):
-    """Where the constants of the kernel models come from."""
-
-    DATASHEET = "datasheet"
-    CALIBRATED = "calibrated"
 
 
 ModelOption = Annotated[

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..validation_views import UNITS
 from .style import (
     BLUE,
     INK,
@@ -67,7 +66,7 @@ def predicted_of(compared: Compared, *, commit: str) -> Predicted:
     constants = f"calibration {compared.calibration}" if compared.calibration else "data sheet alone"
     return Predicted(
         rows=compared.validation.rows,
-        unit=UNITS[compared.quantity],
+        unit=compared.unit,
         quantity="time" if compared.quantity == "time_s" else "energy",
         title=f"{compared.target}: {overall.mape:.1f} % mean, {overall.median_ape:.1f} % median error",
         caption=Caption(
