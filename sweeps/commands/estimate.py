@@ -155,7 +155,9 @@ def _load_arch(arch: str, overrides: Sequence[str] | None) -> SpatialArch:
 
     found = load_arch(arch, parse_overrides(overrides))
     if not isinstance(found, SpatialArch):
-        raise ModelError(f"{found.name} is of kind {found.kind}; only kind spatial can be estimated")
+        raise ModelError(
+            f"{found.name} is of kind {found.kind}; only kind spatial can be estimated (GPUs: `tileloom serve`, `tileloom validate`)"
+        )
     return found
 
 
