@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...models import ValidatedRow
     from ..validating import Compared
 
-SIDE_IN: Final = 4.6
+SIDE_IN: Final = 5.2
 BAND: Final = 0.10
 LOOKS: Final[dict[str, tuple[str, str]]] = {
     "compute": ("o", BLUE),
@@ -63,12 +63,14 @@ class Predicted:
 def predicted_of(compared: Compared, *, commit: str) -> Predicted:
     """The figure of a comparison."""
     overall = compared.validation.overall
+    name = compared.table.format.name
     constants = f"calibration {compared.calibration}" if compared.calibration else "data sheet alone"
     return Predicted(
         rows=compared.validation.rows,
         unit=compared.unit,
         quantity="time" if compared.quantity == "time_s" else "energy",
-        title=f"{compared.target}: {overall.mape:.1f} % mean, {overall.median_ape:.1f} % median error",
+        title=f"{name[0].upper()}{name[1:]} on {compared.target}: {overall.mape:.1f} % mean error, "
+        f"{overall.median_ape:.1f} % median",
         caption=Caption(
             workload=f"{Path(compared.table.table.file).name} ({compared.table.column})",
             commit=commit,
@@ -105,6 +107,7 @@ def plot_predicted(predicted: Predicted, stem: Path) -> FigureFiles:
         PNG, SVG and CSV.
     """
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     values = [value for row in predicted.rows for value in (row.measured, row.predicted)]
     scale = scale_for(predicted.unit, values)
@@ -117,7 +120,7 @@ def plot_predicted(predicted: Predicted, stem: Path) -> FigureFiles:
             color=MUTED, alpha=0.2, linewidth=0,
         )  # fmt: skip
         axes.plot([low, high], [low, high], color=INK, linewidth=0.8)
-        handles: list[Line2D] = []
+        handles: list[Line2D | Patch] = []
         for regime, (marker, colour) in LOOKS.items():
             rows = [row for row in predicted.rows if row.regime == regime]
             if not rows:
@@ -135,5 +138,6 @@ def plot_predicted(predicted: Predicted, stem: Path) -> FigureFiles:
         axes.set_ylim(low, high)
         axes.set_xlabel(axis_label(f"Measured {predicted.quantity}", scale.unit, is_log=True))
         axes.set_ylabel(axis_label(f"Predicted {predicted.quantity}", scale.unit, is_log=True))
-        legend_above(figure, handles, note=f"band: {BAND:.0%}")
+        handles.append(Patch(color=MUTED, alpha=0.2, linewidth=0, label=f"within {BAND:.0%}"))
+        legend_above(figure, handles)
         return save_figure(figure, stem, predicted_table(predicted))
