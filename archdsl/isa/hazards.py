@@ -168,22 +168,23 @@ def _remedy(unit: Unit, own: Unit, before: int) -> str:
 def _unwritten(shadow: _Shadow, access: Access, idx: int) -> Iterator[tuple[int, str]]:
     """What is read before anything wrote it.
 
-    Of the scratchpad this is said only where nothing of a region was written: PRELOAD reads all columns, also those
-    without weights.
+    Of the scratchpad this is said only where nothing of an access was written: PRELOAD reads all columns, also those
+    without weights, and vectors at the edge of an image may hold nothing but the channels that fill up a pixel.
     """
     if not access.is_read or access.space == Space.MEMORY:
         return
     writers = _WRITERS[access.space]
-    for region in access.regions:
-        last = np.maximum.reduce([shadow.view(unit, region) for unit in writers])
-        if access.space == Space.SCRATCHPAD and last.max() == 0:
-            end = shadow.place(region, (region.num_y - 1, region.num_x - 1, region.length - 1))
+    written = [np.maximum.reduce([shadow.view(unit, region) for unit in writers]) for region in access.regions]
+    if access.space == Space.SCRATCHPAD:
+        if written and max(last.max() for last in written) == 0:
+            first, end = min(r.first for r in access.regions), max(r.end for r in access.regions) - 1
             yield (
                 idx,
-                f"it reads {access.space}s {region.first} to {end}, and nothing has written any of them: load them first",
+                f"it reads {access.space}s {first} to {end}, and nothing has written any of them: load them first",
             )
-            return
-        if access.space != Space.SCRATCHPAD and last.min() == 0:
+        return
+    for region, last in zip(access.regions, written, strict=True):
+        if last.min() == 0:
             where = np.unravel_index(int(last.argmin()), last.shape)
             place = shadow.place(region, tuple(int(at) for at in where))
             yield idx, f"it reads {access.space} {place}, which nothing has written: {_SOURCES[access.space]}"
