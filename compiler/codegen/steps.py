@@ -27,6 +27,11 @@ class Load:
     after_walk: int = 0
     after_store: int = 0
 
+    @property
+    def all_configs(self) -> tuple[Config, ...]:
+        """All that must be configured for it."""
+        return (("CFG_LD", self.config),) if self.config else ()
+
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
@@ -55,6 +60,11 @@ class Walk:
     input_banks: int = 0
     weight_banks: int = 0
 
+    @property
+    def all_configs(self) -> tuple[Config, ...]:
+        """All that must be configured for it."""
+        return self.configs
+
 
 @dataclass(slots=True, kw_only=True)
 class Store:
@@ -72,6 +82,11 @@ class Store:
     kernel: int
     after_walk: int = 0
     after_load: int = 0
+
+    @property
+    def all_configs(self) -> tuple[Config, ...]:
+        """All that must be configured for it."""
+        return (("CFG_ST", self.config),)
 
 
 Step = Load | Walk | Store

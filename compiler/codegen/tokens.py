@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...archdsl import Instruction
-from .steps import Load, Operands, Step, Store, Walk
+from .steps import Config, Load, Operands, Step, Store, Walk
 
 Part = Literal["PRELOAD", "walk"]
 
@@ -151,6 +151,19 @@ class _Ordering:
         self.load_knows = self.store_knows = self.num_walks
 
 
+@dataclass(slots=True)
+class Configured:
+    """What units are configured to, from step to step."""
+
+    _operands: dict[str, Operands] = field(default_factory=dict[str, Operands])
+
+    def changes(self, step: Step) -> list[Config]:
+        """The configurations that a step needs and that its unit does not have."""
+        found = [config for config in step.all_configs if self._operands.get(config[0]) != config[1]]
+        self._operands.update(found)
+        return found
+
+
 def instructions_of(steps: Sequence[Step]) -> tuple[list[Instruction], list[int]]:
     """Steps as instructions with their tokens, and the kernel of every instruction.
 
@@ -164,21 +177,14 @@ def instructions_of(steps: Sequence[Step]) -> tuple[list[Instruction], list[int]
     }  # fmt: skip
     made: list[Instruction] = []
     kernels: list[int] = []
-    configs: dict[str, Operands] = {}
+    configured = Configured()
     loads = walks = stores = 0
-
-    def configure(name: str, operands: Operands) -> None:
-        if configs.get(name) != operands:
-            configs[name] = operands
-            made.append(Instruction(name=name, operands=operands))
-
     for idx, step in enumerate(steps):
         if idx in waits.fences:
             made.append(Instruction(name="FENCE"))
+        made += [Instruction(name=name, operands=operands) for name, operands in configured.changes(step)]
         if isinstance(step, Load):
             loads += 1
-            if step.config:
-                configure("CFG_LD", step.config)
             made.append(
                 Instruction(
                     name="LD",
@@ -189,8 +195,6 @@ def instructions_of(steps: Sequence[Step]) -> tuple[list[Instruction], list[int]
             )
         elif isinstance(step, Walk):
             walks += 1
-            for name, operands in step.configs:
-                configure(name, operands)
             if step.preload is not None:
                 key: tuple[int, Part] = (walks, "PRELOAD")
                 made.append(
@@ -209,7 +213,6 @@ def instructions_of(steps: Sequence[Step]) -> tuple[list[Instruction], list[int]
             )  # fmt: skip
         else:
             stores += 1
-            configure("CFG_ST", step.config)
             made.append(
                 Instruction(
                     name="ST", operands=step.operands, pop_prev=stores in waits.store_walk,

@@ -1,9 +1,9 @@
 """Cycles of a program's steps by a recurrence: one pass over loads, walks and stores, no cycle is looked at by itself.
 
-Each unit is described by when it takes its next step and how long a step takes; what steps wait for is given. It
-follows the event replay closely where units work by themselves, and is rough where they meet: weights in a bank of
-inputs wait for all of them, other banks are never taken, queues are counted in steps, and reads and writes share the bus in the
-order of the steps.
+Instructions come into their queues in order, each where there is room, and issue once what they wait for has ended: the
+constants between are those of the event replay. What units do to each other is told in the order of the steps: reads and
+writes take turns on the bus, and a store waits while a walk adds to sums in the bank that it reads. Left out are reads and
+writes that meet in a bank of the scratchpad, but for weights in the bank from which the walk before reads its inputs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from ..compiled import compiled
 Ints = npt.NDArray[np.int64]
 LOAD, MATMUL, VECTOR, STORE = range(4)
 """Kinds of steps."""
-INSTRUCTIONS_OF_A_WALK = 2
-"""A PRELOAD or a CFG_ALU, and the walk itself: so many of the execute queue's places it takes."""
-CONFIGS = 1
-"""Places of the load and the store queue that CFG_LD and CFG_ST take now and then."""
+LOADS, WALKS, STORES = range(3)
+"""Queues."""
+TARGETS = 2
+"""Stores that the store unit has under way at once: one reads sums while the one before still writes."""
+VECTOR_DELAY = 3
+"""Cycles from a vector op's step to its sum."""
 
 
 class StepColumns(NamedTuple):
@@ -35,9 +37,13 @@ class StepColumns(NamedTuple):
         vectors: Vectors of a walk or a store; rows of a load.
         beats: Beats of a load's row; of a store's vector, or 0 where it goes to the scratchpad.
         operands: Cycles that a vector op's second operand takes besides: 1 for each time it is read.
-        after_load, after_walk, after_store: What it waits for, each counted from 1 within its kind of unit; 0 for nothing.
-        preload_after_load, preload_after_store: What the preload of a product's weights waits for.
+        configs: Instructions in front of it, in its queue, that configure its unit.
+        is_fenced: Whether a FENCE stands in front of it.
+        after_load, after_walk, after_store: What its tokens come from, each counted from 1 within its kind of unit; 0 where it
+            pops none.
+        preload_after_load, preload_after_store: The same for the preload of a product's weights.
         meets_inputs: Whether its weights stand in a bank from which the walk before it reads inputs, which come first.
+        sum_banks: Banks of the accumulators, a bit each, in which a walk adds to sums, or from which a store reads them.
     """
 
     kind: Ints
@@ -45,12 +51,15 @@ class StepColumns(NamedTuple):
     vectors: Ints
     beats: Ints
     operands: Ints
+    configs: Ints
+    is_fenced: Ints
     after_load: Ints
     after_walk: Ints
     after_store: Ints
     preload_after_load: Ints
     preload_after_store: Ints
     meets_inputs: Ints
+    sum_banks: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +77,65 @@ class StepCycles:
 
 class _Sizes(NamedTuple):
     rows: int
-    cols: int
+    through_array: int
     num_passes: int
     latency: int
     cycles_per_beat: int
     loads_in_flight: int
-    requests_in_flight: int
-    queued_walks: int
-    queued_others: int
+
+
+class _Ends(NamedTuple):
+    """By number within the unit, [steps + 1], when loads end, walks have read, walks' sums are there, and stores end."""
+
+    load: Ints
+    read: Ints
+    sums: Ints
+    store: Ints
+
+
+class _Queues(NamedTuple):
+    """Queues of instructions.
+
+    Attributes:
+        issues: [queues, depth] when the last instructions of each issued, round and round.
+        counts: [queues] instructions so far.
+        dispatched: [1] when the last instruction of all came into its queue.
+    """
+
+    issues: Ints
+    counts: Ints
+    dispatched: Ints
+
+
+class _Memory(NamedTuple):
+    """Main memory and its bus, which takes a beat of a read and one of a write in turn where there are both.
+
+    Attributes:
+        read_end: [1] when all reads so far have come.
+        write: [2] begin and end of the last writes in a row.
+        row_ends: [requests in flight] when the last rows came, round and round.
+        num_rows: [1] rows so far.
+    """
+
+    read_end: Ints
+    write: Ints
+    row_ends: Ints
+    num_rows: Ints
+
+
+class _Reads(NamedTuple):
+    """How the last stores read sums, [`TARGETS`] by number of the store, round and round.
+
+    Attributes:
+        banks: The banks.
+        first, last: When the first and the last vector is read.
+        rest: From the last read to the end.
+    """
+
+    banks: Ints
+    first: Ints
+    last: Ints
+    rest: Ints
 
 
 def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
@@ -86,99 +146,166 @@ def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
         steps: Its steps.
     """
     sizes = _Sizes(
-        rows=array.rows, cols=array.cols, num_passes=array.num_passes, latency=array.latency_cycles,
+        rows=array.rows, through_array=array.rows + array.cols, num_passes=array.num_passes, latency=array.latency_cycles,
         cycles_per_beat=array.cycles_per_beat, loads_in_flight=array.loads_in_flight,
-        requests_in_flight=array.requests_in_flight, queued_walks=max(1, array.queue_depth // INSTRUCTIONS_OF_A_WALK),
-        queued_others=max(1, array.queue_depth - CONFIGS),
     )  # fmt: skip
-    num_kernels = int(steps.kernel.max(initial=-1)) + 1
-    ends = np.zeros(num_kernels, dtype=np.int64)
-    cycles = _time(sizes, steps, ends)
-    return StepCycles(cycles=int(cycles), kernel_ends=np.maximum.accumulate(ends) if num_kernels else ends)
+    num, num_kernels = steps.kind.shape[0], int(steps.kernel.max(initial=-1)) + 1
+    ends = _Ends(*np.zeros((4, num + 1), dtype=np.int64))
+    queues = _Queues(_zeros(3, array.queue_depth), _zeros(3), _zeros(1))
+    memory = _Memory(_zeros(1), _zeros(2), _zeros(array.requests_in_flight), _zeros(1))
+    reads = _Reads(*np.zeros((4, TARGETS), dtype=np.int64))
+    kernel_ends = _zeros(num_kernels)
+    cycles = _time(sizes, steps, ends, queues, memory, reads, kernel_ends)
+    return StepCycles(
+        cycles=int(cycles), kernel_ends=np.maximum.accumulate(kernel_ends) if num_kernels else kernel_ends
+    )
+
+
+def _zeros(*shape: int) -> Ints:
+    return np.zeros(shape, dtype=np.int64)
 
 
 @compiled
-def _time(sizes: _Sizes, steps: StepColumns, kernel_ends: Ints) -> int:
-    num = steps.kind.shape[0]
-    # By number within the unit; the first entry stands for nothing.
-    load_ends = np.zeros(num + 1, dtype=np.int64)
-    read_ends = np.zeros(num + 1, dtype=np.int64)
-    sums_ends = np.zeros(num + 1, dtype=np.int64)
-    store_ends = np.zeros(num + 1, dtype=np.int64)
-    load_begins = np.zeros(num + 1, dtype=np.int64)
-    begins = np.zeros(num + 1, dtype=np.int64)
-    store_begins = np.zeros(num + 1, dtype=np.int64)
-    dispatched = 0  # when dispatch, which is in order, came to the step before
-    loads, walks, stores = 0, 0, 0
-    requests_free, bus_free = 0, 0  # the load unit's, and the bus
-    walk_free, shadow_free, array_empty = 0, 0, 0
-    store_free = 0
-    last = 0
-    for idx in range(num):
-        kind = steps.kind[idx]
-        vectors, beats = steps.vectors[idx], steps.beats[idx]
+def _time(
+    sizes: _Sizes, steps: StepColumns, ends: _Ends, queues: _Queues, memory: _Memory, reads: _Reads, kernel_ends: Ints
+) -> int:
+    loads, walks, stores, written = 0, 0, 0, 0
+    requests_free, walk_free, sums_free, vectors_free, reads_free = 0, 0, 0, 0, 0
+    last = 0  # the end of all so far
+    for idx in range(steps.kind.shape[0]):
+        kind, vectors, beats = steps.kind[idx], steps.vectors[idx], steps.beats[idx]
+        if steps.is_fenced[idx]:
+            queues.dispatched[0] = max(queues.dispatched[0], last) + 1
+        queue = LOADS if kind == LOAD else STORES if kind == STORE else WALKS
+        for _ in range(steps.configs[idx]):
+            _issue(queues, queue, 0)
         if kind == LOAD:
             loads += 1
-            begin = max(requests_free, read_ends[steps.after_walk[idx]] + 2, store_ends[steps.after_store[idx]] + 3)
-            # A step is dispatched once all in front of it, and itself, have found room in their queues.
-            if loads > sizes.queued_others:
-                dispatched = max(dispatched, load_begins[loads - sizes.queued_others])
-            begin = max(begin, dispatched)
+            ready = max(requests_free, _after(ends.read, steps.after_walk[idx]))
             if loads > sizes.loads_in_flight:
-                begin = max(begin, load_ends[loads - sizes.loads_in_flight])
-            load_begins[loads] = begin
-            requests_free = begin + vectors
-            data = vectors * beats * sizes.cycles_per_beat
-            data = max(data, vectors * sizes.latency // sizes.requests_in_flight)
-            bus_free = max(bus_free, begin + sizes.latency) + data
-            load_ends[loads] = bus_free
-        elif kind == STORE:
+                ready = max(ready, ends.load[loads - sizes.loads_in_flight] + 1)
+            begin = _issue(queues, LOADS, ready)
+            requests_free, ends.load[loads] = _read(sizes, memory, begin, vectors, beats * sizes.cycles_per_beat)
+            if written:
+                ends.store[written] = max(ends.store[written], memory.write[1])
+            last = max(last, ends.load[loads], ends.store[written])
+            continue
+        if kind == STORE:
             stores += 1
-            if stores > sizes.queued_others:
-                dispatched = max(dispatched, store_begins[stores - sizes.queued_others])
-            begin = max(
-                dispatched, store_free, sums_ends[steps.after_walk[idx]] + 2, load_ends[steps.after_load[idx]] + 2
-            )
-            store_begins[stores] = begin
-            # The store unit passes a vector on once the bus has taken the one before.
-            work = vectors * max(sizes.num_passes, beats * sizes.cycles_per_beat, 1)
-            store_free = begin + work
-            end = begin + work + sizes.num_passes + 5
+            ready = max(reads_free, _after(ends.sums, steps.after_walk[idx]))
+            if stores > TARGETS:
+                ready = max(ready, ends.store[stores - TARGETS] + 1)
+            begin = _issue(queues, STORES, ready)
+            # The unit passes a vector on once the bus has taken the one before.
+            busy = beats * sizes.cycles_per_beat
+            pace = max(sizes.num_passes, busy)
+            slot = stores % TARGETS
+            reads.banks[slot], reads.first[slot] = steps.sum_banks[idx], begin + 1
+            reads.last[slot] = begin + 1 + (vectors - 1) * pace
+            reads.rest[slot] = sizes.num_passes + 5 + max(busy - 1, 0)
+            end = max(reads.last[slot] + reads.rest[slot], ends.store[stores - 1] + 1)
             if beats:
-                bus_free = max(bus_free, begin) + vectors * beats * sizes.cycles_per_beat
-                end = max(end, bus_free)
-            store_ends[stores] = end
-            kernel_ends[steps.kernel[idx]] = max(kernel_ends[steps.kernel[idx]], end)
-            last = max(last, end)
+                written = stores
+                end = max(end, _write(memory, ends, loads, begin, vectors * busy))
+            reads_free, ends.store[stores] = reads.last[slot], end
         else:
             walks += 1
-            if walks > sizes.queued_walks:
-                dispatched = max(dispatched, begins[walks - sizes.queued_walks])
-            begin = max(
-                dispatched, walk_free, load_ends[steps.after_load[idx]] + 2, store_ends[steps.after_store[idx]] + 2
-            )
+            waits = max(_after(ends.load, steps.after_load[idx]), _after(ends.store, steps.after_store[idx]))
             if kind == MATMUL:
-                preload = max(
-                    shadow_free,
-                    load_ends[steps.preload_after_load[idx]] + 2,
-                    store_ends[steps.preload_after_store[idx]] + 2,
+                ready = max(
+                    _after(ends.load, steps.preload_after_load[idx]), _after(ends.store, steps.preload_after_store[idx])
                 )
+                preload = _issue(queues, WALKS, ready)
                 if steps.meets_inputs[idx]:
                     preload = max(preload, walk_free)
-                begin = max(begin, preload + sizes.rows)
-                begins[walks] = begin
-                shadow_free = begin + 1
-                walk_free = begin + vectors
-                read_ends[walks] = walk_free
-                array_empty = walk_free + sizes.rows + sizes.cols + 1
-                sums_ends[walks] = array_empty
+                begin = _issue(queues, WALKS, max(waits, preload + sizes.rows, walk_free))
+                walk_free, delay = begin + vectors, sizes.through_array
+                sums_free, end = walk_free + delay, walk_free + delay + 1
             else:
-                begin = max(begin, array_empty)
-                begins[walks] = begin
-                walk_free = begin + vectors + steps.operands[idx] + 2
-                read_ends[walks] = walk_free - 1
-                array_empty = walk_free
-                sums_ends[walks] = walk_free + 3
-            kernel_ends[steps.kernel[idx]] = max(kernel_ends[steps.kernel[idx]], sums_ends[walks])
-            last = max(last, sums_ends[walks])
+                # It begins when no product's sums are on their way, and no other vector op's either.
+                begin = _issue(queues, WALKS, max(waits, walk_free + 1, sums_free + 1, vectors_free + 2))
+                walk_free, delay = begin + vectors + steps.operands[idx], VECTOR_DELAY
+                vectors_free, end = walk_free, walk_free + delay + 1
+            ends.read[walks], ends.sums[walks] = walk_free, end
+            if steps.sum_banks[idx] and stores:
+                _hold(ends, reads, stores, steps.sum_banks[idx], begin + 1 + delay, walk_free + delay)
+                reads_free = reads.last[stores % TARGETS]
+                end = max(end, ends.store[stores])
+        kernel_ends[steps.kernel[idx]] = max(kernel_ends[steps.kernel[idx]], end)
+        last = max(last, end)
     return last + 2
+
+
+@compiled
+def _after(ends: Ints, step: int) -> int:
+    """The first cycle with the token that a step gives when it ends."""
+    return ends[step] + 1 if step else 0
+
+
+@compiled
+def _issue(queues: _Queues, queue: int, ready: int) -> int:
+    """When the next instruction issues: dispatched in order into a queue with room, and behind the one in front of it."""
+    depth, count = queues.issues.shape[1], queues.counts[queue]
+    dispatched = queues.dispatched[0] + 1
+    before = 0
+    if count >= depth:
+        dispatched = max(dispatched, queues.issues[queue, count % depth] + 1)
+    if count:
+        before = queues.issues[queue, (count - 1) % depth]
+    begin = max(ready, dispatched + 1, before + 1)
+    queues.dispatched[0] = dispatched
+    queues.issues[queue, count % depth] = begin
+    queues.counts[queue] = count + 1
+    return begin
+
+
+@compiled
+def _read(sizes: _Sizes, memory: _Memory, begin: int, num_rows: int, busy: int) -> tuple[int, int]:
+    """When the last row of a load is requested, and when it has come; each row keeps the bus busy so long."""
+    request, end, write = begin, 0, memory.write
+    for _ in range(num_rows):
+        place = memory.num_rows[0] % memory.row_ends.shape[0]
+        request = max(request, int(memory.row_ends[place])) + 1
+        first = max(memory.read_end[0], request + sizes.latency)
+        alone = min(max(write[0] - first, 0), busy)  # in front of the write
+        shared = min(busy - alone, max(write[1] - max(first, write[0]), 0))
+        memory.read_end[0] = first + busy + shared
+        write[1] += shared
+        end = int(first + busy + shared) - sizes.cycles_per_beat
+        memory.row_ends[place] = end
+        memory.num_rows[0] += 1
+    return request, end + 1
+
+
+@compiled
+def _write(memory: _Memory, ends: _Ends, loads: int, begin: int, busy: int) -> int:
+    """When a store that keeps the bus busy so long has written; what is still to be read then comes later."""
+    write = memory.write
+    first = max(begin, write[1])
+    shared = min(busy, max(memory.read_end[0] - first, 0))
+    if begin > write[1]:
+        write[0] = begin
+    write[1] = first + busy + shared
+    load = loads
+    while load > 0 and ends.load[load] > first:
+        ends.load[load] += min(shared, ends.load[load] - first)
+        load -= 1
+    memory.read_end[0] += shared
+    return write[1]
+
+
+@compiled
+def _hold(ends: _Ends, reads: _Reads, stores: int, banks: int, first: int, last: int) -> None:
+    """Stores that read from a bank wait while sums there are added to, from a first to a last cycle; later ones behind them."""
+    for store in range(max(1, stores - TARGETS + 1), stores + 1):
+        slot = store % TARGETS
+        if reads.banks[slot] & banks == 0 or reads.last[slot] < first or reads.first[slot] > last:
+            continue
+        delay = last + 1 - max(first, reads.first[slot])
+        for later in range(store, stores + 1):
+            slot = later % TARGETS
+            if later > store:
+                delay = max(0, reads.last[(later - 1) % TARGETS] - reads.first[slot] + 1)
+                reads.first[slot] += delay
+            reads.last[slot] += delay
+            ends.store[later] = max(ends.store[later], reads.last[slot] + reads.rest[slot])

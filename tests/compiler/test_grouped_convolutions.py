@@ -24,7 +24,7 @@ from .compiled import compiled_for, only_image
 from .qdq import Network, check_against_onnxruntime
 from .test_random_graphs import check_model
 
-NUM_FAST, NUM_SLOW = 10, 150
+NUM_FAST, NUM_SLOW = 10, 50
 
 
 def grouped(
