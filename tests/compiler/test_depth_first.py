@@ -83,7 +83,14 @@ def test_convolutions_with_windows_are_cut_together_on_a_narrow_bus() -> None:
     assert replay(together.array, together.program).cycles < 0.9 * replay(apart.array, apart.program).cycles
 
 
-@pytest.mark.parametrize(("narrow", "groups"), [(16, 4), (48, 4), (64, 2)], ids=["diagonal", "across tiles", "wide"])
+@pytest.mark.parametrize(
+    ("narrow", "groups"),
+    [
+        pytest.param(16, 4, id="diagonal"),
+        pytest.param(48, 4, id="across tiles", marks=pytest.mark.slow),
+        pytest.param(64, 2, id="wide", marks=pytest.mark.slow),
+    ],
+)
 def test_convolutions_in_groups_take_part(narrow: int, groups: int) -> None:
     together, apart = both(bottleneck(size=28, narrow=narrow, wide=64, groups=groups), arch_named("tpe_16x16", NARROW))
     (grouped,) = (op for op in apart.manifest.ops if op.dims.get("G", 1) == groups)
