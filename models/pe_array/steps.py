@@ -111,13 +111,12 @@ class _Memory(NamedTuple):
     """Main memory and its bus, which takes a beat of a read and one of a write in turn where there are both.
 
     Attributes:
-        read_end: [1] when all reads so far have come.
-        write: [2] begin and end of the last writes in a row.
+        read, write: [2] begin and end of the last reads, and of the last writes, one behind the other.
         row_ends: [requests in flight] when the last rows came, round and round.
         num_rows: [1] rows so far.
     """
 
-    read_end: Ints
+    read: Ints
     write: Ints
     row_ends: Ints
     num_rows: Ints
@@ -152,7 +151,7 @@ def time_steps(array: PeArray, steps: StepColumns) -> StepCycles:
     num, num_kernels = steps.kind.shape[0], int(steps.kernel.max(initial=-1)) + 1
     ends = _Ends(*np.zeros((4, num + 1), dtype=np.int64))
     queues = _Queues(_zeros(3, array.queue_depth), _zeros(3), _zeros(1))
-    memory = _Memory(_zeros(1), _zeros(2), _zeros(array.requests_in_flight), _zeros(1))
+    memory = _Memory(_zeros(2), _zeros(2), _zeros(array.requests_in_flight), _zeros(1))
     reads = _Reads(*np.zeros((4, TARGETS), dtype=np.int64))
     kernel_ends = _zeros(num_kernels)
     cycles = _time(sizes, steps, ends, queues, memory, reads, kernel_ends)
@@ -262,16 +261,17 @@ def _issue(queues: _Queues, queue: int, ready: int) -> int:
 @compiled
 def _read(sizes: _Sizes, memory: _Memory, begin: int, num_rows: int, busy: int) -> tuple[int, int]:
     """When the last row of a load is requested, and when it has come; each row keeps the bus busy so long."""
-    request, end, write = begin, 0, memory.write
+    request, end, read, write = begin, 0, memory.read, memory.write
     for _ in range(num_rows):
         place = memory.num_rows[0] % memory.row_ends.shape[0]
         request = max(request, int(memory.row_ends[place])) + 1
-        first = max(memory.read_end[0], request + sizes.latency)
-        alone = min(max(write[0] - first, 0), busy)  # in front of the write
-        shared = min(busy - alone, max(write[1] - max(first, write[0]), 0))
-        memory.read_end[0] = first + busy + shared
+        first = max(int(read[1]), request + sizes.latency)
+        if first > read[1]:
+            read[0] = first
+        shared = _shared(first, busy, write)
+        read[1] = first + busy + shared
         write[1] += shared
-        end = int(first + busy + shared) - sizes.cycles_per_beat
+        end = first + busy + shared - sizes.cycles_per_beat
         memory.row_ends[place] = end
         memory.num_rows[0] += 1
     return request, end + 1
@@ -280,18 +280,25 @@ def _read(sizes: _Sizes, memory: _Memory, begin: int, num_rows: int, busy: int) 
 @compiled
 def _write(memory: _Memory, ends: _Ends, loads: int, begin: int, busy: int) -> int:
     """When a store that keeps the bus busy so long has written; what is still to be read then comes later."""
-    write = memory.write
-    first = max(begin, write[1])
-    shared = min(busy, max(memory.read_end[0] - first, 0))
+    read, write = memory.read, memory.write
+    first = max(begin, int(write[1]))
     if begin > write[1]:
         write[0] = begin
+    shared = _shared(first, busy, read)
     write[1] = first + busy + shared
+    read[1] += shared
     load = loads
     while load > 0 and ends.load[load] > first:
         ends.load[load] += min(shared, ends.load[load] - first)
         load -= 1
-    memory.read_end[0] += shared
-    return write[1]
+    return int(write[1])
+
+
+@compiled
+def _shared(first: int, busy: int, other: Ints) -> int:
+    """Cycles by which a transfer from a cycle on is delayed by others, from a begin to an end, that take every second beat."""
+    alone = max(int(other[0]) - first, 0)
+    return min(max(busy - alone, 0), max(int(other[1]) - max(first, int(other[0])), 0))
 
 
 @compiled
