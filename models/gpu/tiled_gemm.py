@@ -1,0 +1,236 @@
+"""GEMM kernels whose tiling is given: what a compiler's or a user's choice of tile, stages and warps costs.
+
+`gemm` asks how fast a library that looks for the best way is; here the way is given, so that ways can be ranked (`ranking`).
+Blocks run in waves: an SM holds as many at once as its registers and shared memory allow (`tilings`), and the last wave is as
+long as if its blocks were spread evenly. With r blocks on the busiest SM, a step of the reduction lasts
+
+    step      = (tensor^p + shared^p + copies^p + cache^p + memory^p + pipeline^p)^(1/p)
+    tensor    = r x macs / rate                     shared   = r x (bytes copied + bytes read by products) / 128 per cycle
+    copies    = r x copy,  copy = bytes / 128 per cycle + lines x copy_cycles_per_line
+    cache     = blocks x bytes / l2_bytes_per_cycle_sm / SMs          memory = its share of the kernel's bytes / bandwidth
+    pipeline  = max(copy + stall, (latency + copy + stall) / (stages - 1))
+
+`pipeline` is the one block's own walk. Copies of a step are issued after the products of the step before have been handed to
+the tensor cores, which take `queued_instructions` ahead; `stall` is what the block waits for the rest of them, all of them
+where instructions are serial or synchronous. By Little's law at most stages - 1 steps are on their way at once. The exponent p
+(`overlap_exponent`) says how much limits that are alike add up, since their turns are not perfectly interleaved.
+
+    time = launch + tile_overhead_s + latency of later waves + copies of the first stages + steps + last products + stores
+
+Operands come from main memory once, and again in later waves if they exceed the cache: a wave reads what the rows and columns
+of its tiles in grouped order span.
+
+Limits: pointer loads (`cp.async`) only, no TMA, no specialised warps, no split of the reduction, no persistent blocks. Address
+arithmetic (about 40 instructions of a warp and 7 per copy in each step) hides behind the other limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ...archdsl import ModelError, nearest_hint
+from ..compiled import compiled
+from . import gemm_core as core
+from .chip import Chip
+from .energy import energy_notes, with_energy
+from .facts import CACHE_LATENCY_CYCLES, SYNCHRONOUS_SHARE
+from .gemm import WIDE_ROWS, Flags, Gemms
+from .tiled_waves import Walk, Wave, walk_of
+from .tilings import BlockNeeds, BlockSteps, Tiling, TilingColumns, columns_of, needs_of, refusal_of, steps_of
+from .times import REGIMES, Floats, Ints, KernelTimes, Regime
+
+LIMITS: Final[Mapping[str, Regime]] = {
+    "tensor cores": "compute",
+    "shared memory": "compute",
+    "copies": "memory",
+    "cache": "memory",
+    "main memory": "memory",
+    "pipeline": "latency",
+}
+"""What may limit a step, and the regime that it makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledGemms:
+    """C[m, n] = A[m, k] B[n, k]^T by kernels whose tiling is given.
+
+    Attributes:
+        products: What is multiplied; without narrow weights.
+        tilings: How each is made `[count]`.
+    """
+
+    products: Gemms
+    tilings: tuple[Tiling, ...]
+
+    def __len__(self) -> int:
+        return len(self.products)
+
+    def label(self, idx: int) -> str:
+        """The product's label, without its tiling: all ways to make a product are on one side of a split."""
+        return self.products.label(idx)
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """What each kernel costs.
+
+        Raises:
+            ModelError: A tiling fits on no SM, or the tensor cores do not multiply the datatype.
+        """
+        steps, needs = self.blocks(chip)
+        for idx in np.flatnonzero(needs.resident == 0):
+            raise ModelError(f"{chip.arch.name}: {refusal_of(self.tilings[idx], needs, int(idx), chip.arch)}")
+        machine, tilings = self.products.machine(chip), columns_of(self.tilings)
+        walk = walk_of(self.products, self.products.columns(chip), tilings, needs, machine)
+        has_wide = chip.arch.tensor_cores.datatypes[self.products.datatype].shape.m >= WIDE_ROWS
+        block = _block_times(steps, tilings.stages, walk.cold_share, machine, chip.constants, has_wide)
+        loops, together = _main_loop(walk, block, steps, machine, chip.constants["overlap_exponent"])
+        limited = np.zeros_like(together)
+        _within_power(loops["tensor cores"], together, 2 * walk.macs, walk.traffic_bytes, machine, limited)
+        main_loop = np.max(list(loops.values()), axis=0)
+        serial = {
+            "launch": np.full_like(together, machine.launch_s),
+            "main loop": main_loop,
+            "limits in each other's way": together - main_loop,
+            "slower clock within the power limit": limited - together,
+            **_around(walk, block, tilings, machine),
+        }
+        times = KernelTimes(
+            serial_s=serial,
+            overlapped_s={"main loop": loops},
+            regime=_regimes(loops, limited < np.sum(list(serial.values()), axis=0) / 2),
+            ops=2 * walk.macs,
+            main_memory_bytes=walk.traffic_bytes,
+            choices=tuple(map(str, self.tilings)),
+            notes=(*energy_notes(chip), *_notes(chip)),
+        )
+        return with_energy(times, chip, self.products.datatype)
+
+    def blocks(self, chip: Chip) -> tuple[BlockSteps, BlockNeeds]:
+        """What blocks do in a step, and what they need of an SM.
+
+        Raises:
+            ModelError: The tensor cores do not multiply the datatype, or weights are narrow.
+        """
+        datatype, known = self.products.datatype, chip.arch.tensor_cores.datatypes
+        if datatype not in known:
+            hint = nearest_hint(datatype, known)
+            raise ModelError(f"{chip.arch.name}: tiled kernels need tensor cores, which multiply no '{datatype}'{hint}")
+        if self.products.weight_bits is not None:
+            raise ModelError("tiled kernels with narrow weights are not modelled; leave weight_bits out")
+        columns = columns_of(self.tilings)
+        steps = steps_of(columns, chip.arch, datatype, self.products.element_bytes())
+        return steps, needs_of(columns, steps, chip.arch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BlockTimes:
+    """What a block alone takes for a step; every attribute is `[count]` [s].
+
+    Attributes:
+        copy_s: To issue its copies.
+        product_s: For its products on the tensor cores.
+        pipeline_s: From step to step, with nothing else on the SM.
+    """
+
+    copy_s: Floats
+    product_s: Floats
+    pipeline_s: Floats
+
+
+def _block_times(
+    steps: BlockSteps,
+    stages: Floats,
+    cold_share: Floats,
+    machine: core.Machine,
+    constants: Mapping[str, float],
+    has_wide: bool,
+) -> _BlockTimes:
+    """What a block alone takes for a step."""
+    share = np.where(steps.is_wide, 1.0, SYNCHRONOUS_SHARE if has_wide else 1.0)
+    product = steps.macs / machine.macs_per_cycle / share
+    copy = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
+    queued = constants["queued_instructions"] / np.maximum(steps.instructions, 1.0)
+    synchronous = product + steps.read_bytes / core.SMEM_BYTES_PER_CYCLE
+    asynchronous = product * np.where(steps.is_serial, 1.0, np.maximum(1 - queued, 0.0))
+    walk = copy + np.where(steps.is_wide, asynchronous, synchronous)
+    latency = np.maximum(CACHE_LATENCY_CYCLES, machine.latency_s * machine.clock_hz * cold_share)
+    pipeline = np.maximum(walk, (latency + walk) / np.maximum(stages - 1, 1))
+    hz = machine.clock_hz
+    return _BlockTimes(copy_s=copy / hz, product_s=product / hz, pipeline_s=pipeline / hz)
+
+
+def _limits(wave: Wave, walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine) -> dict[str, Floats]:
+    """What each limit alone makes of a step in a wave, by the names of `LIMITS`, `[count]` [s]."""
+    shared = (steps.copied_bytes + steps.read_bytes) / core.SMEM_BYTES_PER_CYCLE / machine.clock_hz
+    cache = steps.copied_bytes / machine.cache_rate / machine.clock_hz
+    step_bytes = walk.traffic_bytes / walk.num_steps * wave.blocks / walk.num_blocks
+    columns = (
+        wave.resident * block.product_s,
+        wave.resident * shared,
+        wave.resident * block.copy_s,
+        wave.blocks / machine.num_sms * cache,
+        step_bytes / machine.bytes_per_s,
+        block.pipeline_s,
+    )
+    return dict(zip(LIMITS, columns, strict=True))
+
+
+def _main_loop(
+    walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine, exponent: float
+) -> tuple[dict[str, Floats], Floats]:
+    """Times of all steps but each block's last: by each limit alone, and with them in each other's way, `[count]` [s]."""
+    loops = {name: np.zeros_like(walk.macs) for name in LIMITS}
+    together = np.zeros_like(walk.macs)
+    for wave in walk.waves:
+        num = wave.num * (walk.num_steps - 1)
+        limits = _limits(wave, walk, block, steps, machine)
+        loops = {name: loops[name] + num * limits[name] for name in LIMITS}
+        together = together + num * _norm(list(limits.values()), exponent)
+    # Rounding must not make the sum of several limits less than one of them.
+    return loops, np.maximum(together, np.max(list(loops.values()), axis=0))
+
+
+def _norm(columns: Sequence[Floats], exponent: float) -> Floats:
+    """The columns' norm of that exponent: their longest for a large one, their sum for 1, `[count]`."""
+    longest = np.max(columns, axis=0)
+    return longest * np.sum((np.array(columns) / longest) ** exponent, axis=0) ** (1 / exponent)
+
+
+def _around(walk: Walk, block: _BlockTimes, tilings: TilingColumns, machine: core.Machine) -> dict[str, Floats]:
+    """What a kernel does around its steps, `[count]` [s]."""
+    in_turn = np.sum([wave.num * wave.resident for wave in walk.waves], axis=0)
+    num_waves = np.sum([wave.num for wave in walk.waves], axis=0)
+    ahead = np.minimum(tilings.stages - 1, walk.num_steps)
+    return {
+        "filling and draining": np.full_like(in_turn, machine.start_s),
+        "first bytes of later waves": (num_waves - 1) * machine.latency_s * walk.cold_share,
+        "copies of the first stages": in_turn * ahead * block.copy_s,
+        "last products": in_turn * block.product_s,
+        "storing tiles": in_turn * machine.tile_s * tilings.tile_m * tilings.tile_n / core.TILE_AREA,
+    }
+
+
+@compiled
+def _within_power(
+    tensor: Floats, loop: Floats, ops: Floats, traffic: Floats, machine: core.Machine, out: Floats
+) -> None:
+    """Fill in the times of main loops within the power that kernels of their length may draw; columns are `[count]`."""
+    for row in range(len(loop)):
+        out[row] = core.within_power(tensor[row], loop[row], ops[row], traffic[row], machine)
+
+
+def _regimes(loops: Mapping[str, Floats], is_short: Flags) -> Ints:
+    """What limits each kernel: its longest limit, or latency where the loop is less than half of the time, `[count]`."""
+    longest = np.argmax(list(loops.values()), axis=0)
+    regime = np.array([REGIMES.index(LIMITS[name]) for name in loops])[longest]
+    return np.where(is_short, REGIMES.index("latency"), regime)
+
+
+def _notes(chip: Chip) -> tuple[str, ...]:
+    """What is approximated on a chip."""
+    if chip.arch.tensor_cores.accumulator_memory_bytes is None:
+        return ()
+    return (f"{chip.arch.name}: tiled kernels are priced as if accumulators were in registers",)
