@@ -1,7 +1,7 @@
 """Ways to make one product, ranked by the model: what an autotuner measures first, or instead.
 
-    product = Product(m=1024, n=4096, k=4096, datatype="bf16")
-    rank(product, candidates(), make_chip(load_arch("h100_sxm"))).best.tiling
+product = TiledProduct(m=1024, n=4096, k=4096, datatype="bf16")
+rank_tilings(product, candidate_tilings(), make_chip(load_arch("h100_sxm"))).best.tiling
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_SIDE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class TiledProduct:
     """C[m, n] = A[m, k] B[n, k]^T.
 
     Attributes:
@@ -66,7 +66,7 @@ class RankedTiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class TilingRanking:
     """Tilings of one product.
 
     Attributes:
@@ -85,7 +85,7 @@ class Ranking:
         return self.tilings[0]
 
 
-def rank(product: Product, tilings: Sequence[Tiling], chip: Chip) -> Ranking:
+def rank_tilings(product: TiledProduct, tilings: Sequence[Tiling], chip: Chip) -> TilingRanking:
     """Rank ways to make a product.
 
     Args:
@@ -99,7 +99,7 @@ def rank(product: Product, tilings: Sequence[Tiling], chip: Chip) -> Ranking:
         ValueError: There are none.
     """
     if not tilings:
-        raise ValueError("no tilings to rank; `candidates()` has some")
+        raise ValueError("no tilings to rank; `candidate_tilings()` has some")
     _, needs = _kernels(product, tilings).blocks(chip)
     refused = [refusal_of(one, needs, idx, chip.arch) for idx, one in enumerate(tilings)]
     kept = [one for one, reason in zip(tilings, refused, strict=True) if reason is None]
@@ -111,11 +111,11 @@ def rank(product: Product, tilings: Sequence[Tiling], chip: Chip) -> Ranking:
         RankedTiling(tiling=kept[idx], time_s=float(times.time_s[idx]), reasoning=times.part(int(idx)))
         for idx in np.argsort(times.time_s, kind="stable")
     ]
-    return Ranking(tilings=tuple(ranked), refused=reasons, notes=(*chip.notes, *times.notes))
+    return TilingRanking(tilings=tuple(ranked), refused=reasons, notes=(*chip.notes, *times.notes))
 
 
-def candidates() -> tuple[Tiling, ...]:
-    """Tilings to start from on any GPU; `rank` refuses those that do not fit it."""
+def candidate_tilings() -> tuple[Tiling, ...]:
+    """Tilings to start from on any GPU; `rank_tilings` refuses those that do not fit it."""
     return tuple(
         Tiling(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, stages=stages, warps=warps)
         for tile_m, tile_n, tile_k, stages, warps in combinations(SIDES, SIDES, DEPTHS, STAGES, WARPS)
@@ -123,7 +123,7 @@ def candidates() -> tuple[Tiling, ...]:
     )
 
 
-def _kernels(product: Product, tilings: Sequence[Tiling]) -> TiledGemms:
+def _kernels(product: TiledProduct, tilings: Sequence[Tiling]) -> TiledGemms:
     num = len(tilings)
     return TiledGemms(
         products=Gemms(

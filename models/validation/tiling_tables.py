@@ -30,7 +30,6 @@ def read_own_tilings(table: Table, column: str) -> list[Measurements]:
             quantity="time_s",
             values=np.array([row.number(column) * 1e-6 for row in rows]),
             lines=np.array([row.line for row in rows]),
-            are_ways=True,
         )
         for datatype, rows in by_type.items()
     ]
