@@ -145,11 +145,11 @@ TILING: Final = (
     ),
     Constant(
         name="queued_instructions",
-        value=4.0,
+        value=8.0,
         low=1.0,
-        high=16.0,
-        meaning="Asynchronous tensor instructions of a warp group that are under way while it goes on to its copies.",
-        source="assumption: those of one step of 64 elements",
+        high=32.0,
+        meaning="Asynchronous tensor instructions of a block that are under way while it goes on to its copies.",
+        source="assumption: those of one step of 64 elements of two warp groups",
     ),
     Constant(
         name="overlap_exponent",

@@ -2,26 +2,32 @@
 
 `gemm` asks how fast a library that looks for the best way is; here the way is given, so that ways can be ranked (`ranking`).
 Blocks run in waves: an SM holds as many at once as its registers and shared memory allow (`tilings`), and the last wave is as
-long as if its blocks were spread evenly. With r blocks on the busiest SM, a step of the reduction lasts
+long as if its blocks were spread evenly. With r blocks on the busiest SM, four parties take part in a step of the reduction:
 
-    step      = (tensor^p + shared^p + copies^p + cache^p + memory^p + pipeline^p)^(1/p)
-    tensor    = r x macs / rate                     shared   = r x (bytes copied + bytes read by products) / 128 per cycle
-    copies    = r x copy,  copy = bytes / 128 per cycle + lines x copy_cycles_per_line
-    cache     = blocks x bytes / l2_bytes_per_cycle_sm / SMs          memory = its share of the kernel's bytes / bandwidth
-    pipeline  = max(copy + stall, (latency + copy + stall) / (stages - 1))
+    issue     = max(r x copy, pipeline)     copy      = bytes / 128 per cycle + lines x copy_cycles_per_line
+                                            pipeline  = max(copy + stall, (latency + copy + stall) / (stages - 1))
+    multiply  = max(r x tensor, r x shared) tensor    = macs / rate
+                                            shared    = bytes copied and bytes read by products / 128 per cycle
+    cache     = blocks x bytes / (SMs x l2_bytes_per_cycle_sm)
+    memory    = the step's share of the kernel's bytes / bandwidth
 
-`pipeline` is the one block's own walk. Copies of a step are issued after the products of the step before have been handed to
-the tensor cores, which take `queued_instructions` ahead; `stall` is what the block waits for the rest of them, all of them
-where instructions are serial or synchronous. By Little's law at most stages - 1 steps are on their way at once. The exponent p
-(`overlap_exponent`) says how much limits that are alike add up, since their turns are not perfectly interleaved.
+    step      = (issue^p + multiply^p + cache^p + memory^p)^(1/p)
+
+`pipeline` is one block's own walk. Copies of a step are issued after the products of the step before have been handed to the
+tensor cores, which take `queued_instructions` of a block ahead; `stall` is what the block waits for the rest of them, or for
+all of them where instructions are serial or synchronous. By Little's law at most stages - 1 steps are on their way at once.
+The exponent p (`overlap_exponent`) says how much limits that are alike add up, since turns are not perfectly interleaved.
+
+Rows that are not known to be aligned are loaded by elements: a block waits for memory, stores to shared memory and multiplies,
+one after another, with as much of the issue slots and of the load units as its instructions and spilled registers take.
 
     time = launch + tile_overhead_s + latency of later waves + copies of the first stages + steps + last products + stores
 
 Operands come from main memory once, and again in later waves if they exceed the cache: a wave reads what the rows and columns
 of its tiles in grouped order span.
 
-Limits: pointer loads (`cp.async`) only, no TMA, no specialised warps, no split of the reduction, no persistent blocks. Address
-arithmetic (about 40 instructions of a warp and 7 per copy in each step) hides behind the other limits.
+Limits: no TMA, no specialised warps, no split of the reduction, no persistent blocks. Address arithmetic of asynchronous copies
+(about 40 instructions of a warp and 7 per copy in each step) hides behind the other limits.
 """
 
 from __future__ import annotations
@@ -37,10 +43,20 @@ from ..compiled import compiled
 from . import gemm_core as core
 from .chip import Chip
 from .energy import energy_notes, with_energy
-from .facts import CACHE_LATENCY_CYCLES, SYNCHRONOUS_SHARE
+from .facts import CACHE_LATENCY_CYCLES, LANES, LOAD_LANES, SYNCHRONOUS_SHARE
 from .gemm import WIDE_ROWS, Flags, Gemms
 from .tiled_waves import Walk, Wave, walk_of
-from .tilings import BlockNeeds, BlockSteps, Tiling, TilingColumns, columns_of, needs_of, refusal_of, steps_of
+from .tilings import (
+    ELEMENT_INSTRUCTIONS,
+    BlockNeeds,
+    BlockSteps,
+    Tiling,
+    TilingColumns,
+    columns_of,
+    needs_of,
+    refusal_of,
+    steps_of,
+)
 from .times import REGIMES, Floats, Ints, KernelTimes, Regime
 
 LIMITS: Final[Mapping[str, Regime]] = {
@@ -52,6 +68,8 @@ LIMITS: Final[Mapping[str, Regime]] = {
     "pipeline": "latency",
 }
 """What may limit a step, and the regime that it makes."""
+PARTIES: Final = (("copies", "pipeline"), ("tensor cores", "shared memory"), ("cache",), ("main memory",))
+"""Limits of one party: the longest counts. Different parties get in each other's way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +103,7 @@ class TiledGemms:
         machine, tilings = self.products.machine(chip), columns_of(self.tilings)
         walk = walk_of(self.products, self.products.columns(chip), tilings, needs, machine)
         has_wide = chip.arch.tensor_cores.datatypes[self.products.datatype].shape.m >= WIDE_ROWS
-        block = _block_times(steps, tilings.stages, walk.cold_share, machine, chip.constants, has_wide)
+        block = _block_times(steps, needs, tilings.stages, walk.cold_share, machine, chip.constants, has_wide)
         loops, together = _main_loop(walk, block, steps, machine, chip.constants["overlap_exponent"])
         limited = np.zeros_like(together)
         _within_power(loops["tensor cores"], together, 2 * walk.macs, walk.traffic_bytes, machine, limited)
@@ -95,7 +113,7 @@ class TiledGemms:
             "main loop": main_loop,
             "limits in each other's way": together - main_loop,
             "slower clock within the power limit": limited - together,
-            **_around(walk, block, tilings, machine),
+            **_around(walk, block, steps, tilings, machine),
         }
         times = KernelTimes(
             serial_s=serial,
@@ -121,7 +139,7 @@ class TiledGemms:
         if self.products.weight_bits is not None:
             raise ModelError("tiled kernels with narrow weights are not modelled; leave weight_bits out")
         columns = columns_of(self.tilings)
-        steps = steps_of(columns, chip.arch, datatype, self.products.element_bytes())
+        steps = steps_of(columns, self.products.k, chip.arch, datatype, self.products.element_bytes())
         return steps, needs_of(columns, steps, chip.arch)
 
 
@@ -142,6 +160,7 @@ class _BlockTimes:
 
 def _block_times(
     steps: BlockSteps,
+    needs: BlockNeeds,
     stages: Floats,
     cold_share: Floats,
     machine: core.Machine,
@@ -151,15 +170,24 @@ def _block_times(
     """What a block alone takes for a step."""
     share = np.where(steps.is_wide, 1.0, SYNCHRONOUS_SHARE if has_wide else 1.0)
     product = steps.macs / machine.macs_per_cycle / share
-    copy = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
-    queued = constants["queued_instructions"] / np.maximum(steps.instructions, 1.0)
-    synchronous = product + steps.read_bytes / core.SMEM_BYTES_PER_CYCLE
-    asynchronous = product * np.where(steps.is_serial, 1.0, np.maximum(1 - queued, 0.0))
-    walk = copy + np.where(steps.is_wide, asynchronous, synchronous)
+    ahead = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
+    copy = np.where(steps.is_ahead, ahead, _element_cycles(steps, needs))
+    queued = np.minimum(constants["queued_instructions"] / np.maximum(steps.instructions, 1.0), 1.0)
+    is_queued = steps.is_wide & steps.is_ahead & ~steps.is_serial
+    read = np.where(steps.is_wide, 0.0, steps.read_bytes / core.SMEM_BYTES_PER_CYCLE)
+    own_walk = copy + np.where(is_queued, product * (1 - queued), product + read)
     latency = np.maximum(CACHE_LATENCY_CYCLES, machine.latency_s * machine.clock_hz * cold_share)
-    pipeline = np.maximum(walk, (latency + walk) / np.maximum(stages - 1, 1))
+    under_way = np.where(steps.is_ahead, np.maximum(stages - 1, 1), 1)
+    pipeline = np.maximum(own_walk, (latency + own_walk) / under_way)
     hz = machine.clock_hz
     return _BlockTimes(copy_s=copy / hz, product_s=product / hz, pipeline_s=pipeline / hz)
+
+
+def _element_cycles(steps: BlockSteps, needs: BlockNeeds) -> Floats:
+    """Cycles of an SM to load the elements of a step one by one and to store them to shared memory `[count]`."""
+    issued = ELEMENT_INSTRUCTIONS * steps.copies + 2 * needs.spilled
+    loads_and_stores = 2 * steps.copies + 2 * needs.spilled
+    return np.maximum(issued / LANES, loads_and_stores / LOAD_LANES) * needs.threads
 
 
 def _limits(wave: Wave, walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine) -> dict[str, Floats]:
@@ -188,7 +216,8 @@ def _main_loop(
         num = wave.num * (walk.num_steps - 1)
         limits = _limits(wave, walk, block, steps, machine)
         loops = {name: loops[name] + num * limits[name] for name in LIMITS}
-        together = together + num * _norm(list(limits.values()), exponent)
+        parties = [np.max([limits[name] for name in names], axis=0) for names in PARTIES]
+        together = together + num * _norm(parties, exponent)
     # Rounding must not make the sum of several limits less than one of them.
     return loops, np.maximum(together, np.max(list(loops.values()), axis=0))
 
@@ -199,11 +228,13 @@ def _norm(columns: Sequence[Floats], exponent: float) -> Floats:
     return longest * np.sum((np.array(columns) / longest) ** exponent, axis=0) ** (1 / exponent)
 
 
-def _around(walk: Walk, block: _BlockTimes, tilings: TilingColumns, machine: core.Machine) -> dict[str, Floats]:
+def _around(
+    walk: Walk, block: _BlockTimes, steps: BlockSteps, tilings: TilingColumns, machine: core.Machine
+) -> dict[str, Floats]:
     """What a kernel does around its steps, `[count]` [s]."""
     in_turn = np.sum([wave.num * wave.resident for wave in walk.waves], axis=0)
     num_waves = np.sum([wave.num for wave in walk.waves], axis=0)
-    ahead = np.minimum(tilings.stages - 1, walk.num_steps)
+    ahead = np.where(steps.is_ahead, np.minimum(tilings.stages - 1, walk.num_steps), 0)
     return {
         "filling and draining": np.full_like(in_turn, machine.start_s),
         "first bytes of later waves": (num_waves - 1) * machine.latency_s * walk.cold_share,

@@ -1,15 +1,18 @@
 """How a tiled GEMM kernel is made, what a block of it does in a step, and what it needs of an SM.
 
 A kernel as a tile compiler such as Triton makes it: each thread block computes one tile of the result and walks the reduction
-in steps of `tile_k`. Copies to shared memory (`cp.async`) run `stages - 1` steps ahead. Tiles with the rows of an asynchronous
+in steps of `tile_k`. Copies to shared memory (`cp.async`) run `stages - 1` steps ahead. Where nothing is known of the alignment of
+rows, elements are loaded one by one and stored to shared memory, and no step runs ahead. Tiles with the rows of an asynchronous
 instruction (wgmma: 64 per warp group) are multiplied from shared memory, which needs a buffer per stage; smaller ones, and all
 on chips without such instructions, load registers first (`mma.sync`), which frees a buffer a step earlier.
 
 Source: Triton 3.6, its passes for software pipelining (buffers) and accelerated products (warps over a tile, shapes of
-instructions); registers and `SERIAL_COLS`: least squares and disassembly of 85 kernels that it compiled for sm_90a.
+instructions); counts of registers and instructions, and `SERIAL_COLS`: disassembly of the 85 tilings of the measured table that
+it compiled for sm_90a, with and without known alignment.
 
-Limits: nothing spills: a tiling whose accumulators do not fit the registers is refused, and where only the addresses do not,
-the compiler is taken to compute them again. A memory for accumulators (tcgen05) is taken for registers.
+Limits: a tiling whose accumulators do not fit the registers is refused, as nothing is known of kernels that spill those. Where
+only the addresses of asynchronous copies do not fit, the compiler is taken to compute them again. A memory for accumulators
+(tcgen05) is taken for registers.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 
 from ...archdsl import GpuArch, Infeasible
 from .gemm import WIDE_ROWS, Flags
-from .times import Floats
+from .times import Floats, Ints
 
 COPY_BYTES: Final = 16
 """Bytes that a thread copies with one instruction, the most of `cp.async`. Source: PTX ISA."""
@@ -35,6 +38,15 @@ FRAGMENT_REGISTERS: Final = 16
 """Registers for the operands of `mma.sync`; see Source above."""
 ADDRESS_REGISTERS: Final = 2
 """Registers of the 64-bit address of each copy of a thread in a step."""
+ELEMENT_REGISTERS: Final = 3.0
+"""Registers of each element that a thread loads alone: its address and its value."""
+UNIFORM_ELEMENTS: Final = 32
+UNIFORM_REGISTERS: Final = 1.5
+"""Up to so many elements of a thread, addresses are in the 63 uniform registers of the warp, and an element takes fewer."""
+ELEMENT_INSTRUCTIONS: Final = 8
+"""Instructions for each such element: load, two moves into place, store, and sums and bounds of addresses; see Source above."""
+ALIGNED_ELEMENTS: Final = 16
+"""Rows whose length is a multiple of this are known to be aligned. Source: Triton specialises integers divisible by 16."""
 RESERVED_BYTES: Final = 1024
 """Shared memory that the system takes of every block. Source: CUDA C++ Programming Guide, from compute capability 8.0 on."""
 LINE_BYTES: Final = 128
@@ -101,16 +113,18 @@ class BlockSteps:
     Attributes:
         is_wide: Whether asynchronous instructions multiply from shared memory.
         is_serial: Whether each of them waits for the one before.
-        instructions: Those of a warp group; 0 where there are none.
+        is_ahead: Whether copies run ahead of the products, 16 bytes at once; else they are loads and stores of elements.
+        instructions: Asynchronous instructions of all warp groups; 0 where there are none.
         macs: Multiply-accumulates.
         copied_bytes: Bytes copied to shared memory.
         lines: Lines of the cache that these are in.
-        copies: Copy instructions of a thread.
+        copies: Copies of a thread.
         read_bytes: Bytes read from shared memory for the products.
     """
 
     is_wide: Flags
     is_serial: Flags
+    is_ahead: Flags
     instructions: Floats
     macs: Floats
     copied_bytes: Floats
@@ -127,6 +141,7 @@ class BlockNeeds:
         threads: Its threads.
         accumulators: Registers of a thread for its results.
         registers: Registers of a thread, within the limit.
+        spilled: Registers of a thread that are stored and loaded again in each step.
         register_limit: Most that a thread of such a block may have.
         shared_bytes: Shared memory for its buffers [bytes].
         resident: Blocks that an SM holds at once; 0 where not even one fits.
@@ -135,6 +150,7 @@ class BlockNeeds:
     threads: Floats
     accumulators: Floats
     registers: Floats
+    spilled: Floats
     register_limit: Floats
     shared_bytes: Floats
     resident: Floats
@@ -147,11 +163,12 @@ def columns_of(tilings: Sequence[Tiling]) -> TilingColumns:
     return TilingColumns(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, stages=stages, warps=warps, group_m=group_m)
 
 
-def steps_of(tilings: TilingColumns, arch: GpuArch, datatype: str, element_bytes: Floats) -> BlockSteps:
+def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, element_bytes: Floats) -> BlockSteps:
     """What blocks do in a step.
 
     Args:
         tilings: How the kernels are made.
+        k: Length of the rows of A and B `[count]`.
         arch: The GPU; its tensor cores multiply the datatype.
         datatype: What is multiplied.
         element_bytes: Bytes of an element of A and of B `[2]`.
@@ -167,14 +184,17 @@ def steps_of(tilings: TilingColumns, arch: GpuArch, datatype: str, element_bytes
     cols = np.minimum(float(instruction.n), tile_n * groups_m / groups)
     num_instructions = (tile_m / instruction.m) * (tile_n / cols) * (tile_k / instruction.k)
     warps_m, warps_n = _warps_over(tile_m, tile_n, warps)
+    is_ahead = k % ALIGNED_ELEMENTS == 0
+    elements = (tile_m + tile_n) * tile_k
     return BlockSteps(
         is_wide=is_wide,
+        is_ahead=is_ahead,
         is_serial=is_wide & (tile_n >= SERIAL_COLS) & (groups > 1),
-        instructions=np.where(is_wide, num_instructions / groups, 0.0),
+        instructions=np.where(is_wide, num_instructions, 0.0),
         macs=tile_m * tile_n * tile_k,
         copied_bytes=copied,
         lines=tile_m * np.ceil(a_bytes / line_bytes) + tile_n * np.ceil(b_bytes / line_bytes),
-        copies=copied / COPY_BYTES / (warps * arch.sm.warp_threads),
+        copies=np.where(is_ahead, copied / COPY_BYTES, elements) / (warps * arch.sm.warp_threads),
         read_bytes=np.where(
             is_wide,
             num_instructions * (instruction.m * a_bytes + cols * b_bytes) / tile_k * instruction.k,
@@ -188,13 +208,15 @@ def needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockN
     sm = arch.sm
     threads = tilings.warps * sm.warp_threads
     accumulators = tilings.tile_m * tilings.tile_n / threads
-    wanted = accumulators + BASE_REGISTERS + ADDRESS_REGISTERS * steps.copies
+    wanted = accumulators + BASE_REGISTERS
+    each = np.where(steps.copies <= UNIFORM_ELEMENTS, UNIFORM_REGISTERS, ELEMENT_REGISTERS)
+    wanted = wanted + np.where(steps.is_ahead, ADDRESS_REGISTERS, each) * steps.copies
     wanted = wanted + np.where(steps.is_wide, 0, FRAGMENT_REGISTERS)
     file_registers = sm.register_file_bytes / REGISTER_BYTES
     limit = np.minimum(sm.max_registers_per_thread, file_registers // threads)
     registers = np.minimum(np.ceil(wanted / REGISTER_STEP) * REGISTER_STEP, limit)
     buffers = np.where(steps.is_wide, tilings.stages, np.maximum(tilings.stages - 1, 1))
-    shared = buffers * steps.copied_bytes
+    shared = np.where(steps.is_ahead, buffers, 1) * steps.copied_bytes
     held = np.minimum(sm.max_threads // threads, sm.max_blocks)
     held = np.minimum(held, file_registers // np.maximum(registers * threads, 1))
     held = np.minimum(held, sm.shared_memory_bytes // (shared + RESERVED_BYTES))
@@ -203,6 +225,7 @@ def needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockN
         threads=threads,
         accumulators=accumulators,
         registers=registers,
+        spilled=np.where(steps.is_ahead, 0.0, np.maximum(wanted - limit, 0)),
         register_limit=limit,
         shared_bytes=shared,
         resident=np.where(does_fit & (threads <= sm.max_threads_per_block), held, 0),
