@@ -19,7 +19,8 @@ all of them where instructions are serial or synchronous. By Little's law at mos
 The exponent p (`overlap_exponent`) says how much limits that are alike add up, since turns are not perfectly interleaved.
 
 Rows that are not known to be aligned are loaded by elements: a block waits for memory, stores to shared memory and multiplies,
-one after another, with as much of the issue slots and of the load units as its instructions and spilled registers take.
+one after another. Copies then also take issue slots and load units, and each value that registers do not hold a trip to the
+cache.
 
     time = launch + tile_overhead_s + latency of later waves + copies of the first stages + steps + last products + stores
 
@@ -170,12 +171,13 @@ def _block_times(
     """What a block alone takes for a step."""
     share = np.where(steps.is_wide, 1.0, SYNCHRONOUS_SHARE if has_wide else 1.0)
     product = steps.macs / machine.macs_per_cycle / share
-    ahead = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
-    copy = np.where(steps.is_ahead, ahead, _element_cycles(steps, needs))
+    lines = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
+    copy = lines + np.where(steps.is_ahead, 0.0, _element_cycles(steps, needs))
     queued = np.minimum(constants["queued_instructions"] / np.maximum(steps.instructions, 1.0), 1.0)
     is_queued = steps.is_wide & steps.is_ahead & ~steps.is_serial
     read = np.where(steps.is_wide, 0.0, steps.read_bytes / core.SMEM_BYTES_PER_CYCLE)
-    own_walk = copy + np.where(is_queued, product * (1 - queued), product + read)
+    # With all registers taken, a spilled value cannot be loaded ahead of its use: each is a trip to the cache.
+    own_walk = copy + np.where(is_queued, product * (1 - queued), product + read) + needs.spills * CACHE_LATENCY_CYCLES
     latency = np.maximum(CACHE_LATENCY_CYCLES, machine.latency_s * machine.clock_hz * cold_share)
     under_way = np.where(steps.is_ahead, np.maximum(stages - 1, 1), 1)
     pipeline = np.maximum(own_walk, (latency + own_walk) / under_way)
@@ -185,9 +187,9 @@ def _block_times(
 
 def _element_cycles(steps: BlockSteps, needs: BlockNeeds) -> Floats:
     """Cycles of an SM to load the elements of a step one by one and to store them to shared memory `[count]`."""
-    issued = ELEMENT_INSTRUCTIONS * steps.copies + 2 * needs.spilled
-    loads_and_stores = 2 * steps.copies + 2 * needs.spilled
-    return np.maximum(issued / LANES, loads_and_stores / LOAD_LANES) * needs.threads
+    issued = ELEMENT_INSTRUCTIONS * steps.copies * needs.threads / LANES
+    loads_and_stores = 2 * steps.copies * needs.threads / LOAD_LANES
+    return np.maximum(issued, loads_and_stores)
 
 
 def _limits(wave: Wave, walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine) -> dict[str, Floats]:

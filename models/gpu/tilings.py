@@ -41,8 +41,11 @@ ADDRESS_REGISTERS: Final = 2
 ELEMENT_REGISTERS: Final = 3.0
 """Registers of each element that a thread loads alone: its address and its value."""
 UNIFORM_ELEMENTS: Final = 32
-UNIFORM_REGISTERS: Final = 1.5
+UNIFORM_REGISTERS: Final = 1.25
 """Up to so many elements of a thread, addresses are in the 63 uniform registers of the warp, and an element takes fewer."""
+SAVED_REGISTERS: Final = 36
+SPILL_ROUNDS: Final = 1.7
+"""Registers that the compiler saves before it spills, and how often a spilled one is stored and loaded in a step."""
 ELEMENT_INSTRUCTIONS: Final = 8
 """Instructions for each such element: load, two moves into place, store, and sums and bounds of addresses; see Source above."""
 ALIGNED_ELEMENTS: Final = 16
@@ -141,7 +144,7 @@ class BlockNeeds:
         threads: Its threads.
         accumulators: Registers of a thread for its results.
         registers: Registers of a thread, within the limit.
-        spilled: Registers of a thread that are stored and loaded again in each step.
+        spills: Times in a step that a thread stores a value and loads it again, for want of registers.
         register_limit: Most that a thread of such a block may have.
         shared_bytes: Shared memory for its buffers [bytes].
         resident: Blocks that an SM holds at once; 0 where not even one fits.
@@ -150,7 +153,7 @@ class BlockNeeds:
     threads: Floats
     accumulators: Floats
     registers: Floats
-    spilled: Floats
+    spills: Floats
     register_limit: Floats
     shared_bytes: Floats
     resident: Floats
@@ -214,6 +217,8 @@ def needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockN
     wanted = wanted + np.where(steps.is_wide, 0, FRAGMENT_REGISTERS)
     file_registers = sm.register_file_bytes / REGISTER_BYTES
     limit = np.minimum(sm.max_registers_per_thread, file_registers // threads)
+    # Asynchronous products pin their accumulators; around synchronous ones the compiler loads elements later instead.
+    spilled = np.where(steps.is_wide & ~steps.is_ahead, np.maximum(wanted - limit - SAVED_REGISTERS, 0), 0.0)
     registers = np.minimum(np.ceil(wanted / REGISTER_STEP) * REGISTER_STEP, limit)
     buffers = np.where(steps.is_wide, tilings.stages, np.maximum(tilings.stages - 1, 1))
     shared = np.where(steps.is_ahead, buffers, 1) * steps.copied_bytes
@@ -225,7 +230,7 @@ def needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockN
         threads=threads,
         accumulators=accumulators,
         registers=registers,
-        spilled=np.where(steps.is_ahead, 0.0, np.maximum(wanted - limit, 0)),
+        spills=SPILL_ROUNDS * spilled,
         register_limit=limit,
         shared_bytes=shared,
         resident=np.where(does_fit & (threads <= sm.max_threads_per_block), held, 0),
