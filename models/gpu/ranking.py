@@ -107,11 +107,11 @@ def rank_tilings(product: TiledProduct, tilings: Sequence[Tiling], chip: Chip) -
     if not kept:
         raise InfeasibleError(reasons[0])
     times = _kernels(product, kept).times(chip)
-    ranked = [
-        RankedTiling(tiling=kept[idx], time_s=float(times.time_s[idx]), reasoning=times.part(int(idx)))
-        for idx in np.argsort(times.time_s, kind="stable")
-    ]
-    return TilingRanking(tilings=tuple(ranked), refused=reasons, notes=(*chip.notes, *times.notes))
+    order: list[int] = np.argsort(times.time_s, kind="stable").tolist()
+    ranked = tuple(
+        RankedTiling(tiling=kept[idx], time_s=float(times.time_s[idx]), reasoning=times.part(idx)) for idx in order
+    )
+    return TilingRanking(tilings=ranked, refused=reasons, notes=(*chip.notes, *times.notes))
 
 
 def candidate_tilings() -> tuple[Tiling, ...]:

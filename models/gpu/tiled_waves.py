@@ -71,14 +71,14 @@ def walk_of(products: Gemms, columns: Floats, tilings: TilingColumns, needs: Blo
     cold = cold_a + cold_b
     # What fits in the cache is there for later waves; a walk beyond it rereads, but no more than with the best order.
     is_reread = (operands > machine.cache_bytes) & (cold > 0)
-    reread = np.maximum(cold, np.minimum(walked, MAX_REREADS * operands))
+    reread = np.minimum(walked, MAX_REREADS * operands) * is_reread
     return Walk(
         macs=count * m * n * k,
         num_blocks=num_blocks,
         num_steps=np.ceil(k / tilings.tile_k),
         waves=waves,
         cold_share=cold / operands,
-        traffic_bytes=np.where(is_reread, reread, cold) + stored,
+        traffic_bytes=np.maximum(cold, reread) + stored,
     )
 
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from ...archdsl import GpuArch, Infeasible
+from ...archdsl import GpuArch, Infeasible, Intrinsic
 from .gemm import WIDE_ROWS, Flags
 from .times import Floats, Ints
 
@@ -177,32 +177,26 @@ def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, elem
         element_bytes: Bytes of an element of A and of B `[2]`.
     """
     instruction = arch.tensor_cores.datatypes[datatype].shape
-    tile_m, tile_n, tile_k, warps = tilings.tile_m, tilings.tile_n, tilings.tile_k, tilings.warps
-    a_bytes, b_bytes = (tile_k * bytes_of for bytes_of in element_bytes[:2])
-    copied = tile_m * a_bytes + tile_n * b_bytes
-    line_bytes = float(arch.l2.line_bytes or LINE_BYTES)
-    is_wide = (tile_m >= instruction.m) & (warps % WARP_GROUP == 0) & (instruction.m >= WIDE_ROWS)
+    tile_m, tile_n, warps = tilings.tile_m, tilings.tile_n, tilings.warps
     groups = np.maximum(warps // WARP_GROUP, 1)
-    groups_m = np.minimum(groups, np.maximum(tile_m // instruction.m, 1))
-    cols = np.minimum(float(instruction.n), tile_n * groups_m / groups)
-    num_instructions = (tile_m / instruction.m) * (tile_n / cols) * (tile_k / instruction.k)
-    warps_m, warps_n = _warps_over(tile_m, tile_n, warps)
+    is_wide = (tile_m >= instruction.m) & (warps % WARP_GROUP == 0) & (instruction.m >= WIDE_ROWS)
     is_ahead = k % ALIGNED_ELEMENTS == 0
-    elements = (tile_m + tile_n) * tile_k
+    instructions, wide_bytes = _wide_products(tilings, groups, instruction, element_bytes)
+    row_bytes, col_bytes = tilings.tile_k * element_bytes[0], tilings.tile_k * element_bytes[1]
+    copied = tile_m * row_bytes + tile_n * col_bytes
+    each_bytes = np.where(is_ahead, COPY_BYTES, copied / ((tile_m + tile_n) * tilings.tile_k))
+    line_bytes = float(arch.l2.line_bytes or LINE_BYTES)
+    warps_m, warps_n = _warps_over(tile_m, tile_n, warps)
     return BlockSteps(
         is_wide=is_wide,
-        is_ahead=is_ahead,
         is_serial=is_wide & (tile_n >= SERIAL_COLS) & (groups > 1),
-        instructions=np.where(is_wide, num_instructions, 0.0),
-        macs=tile_m * tile_n * tile_k,
+        is_ahead=is_ahead,
+        instructions=np.where(is_wide, instructions, 0.0),
+        macs=tile_m * tile_n * tilings.tile_k,
         copied_bytes=copied,
-        lines=tile_m * np.ceil(a_bytes / line_bytes) + tile_n * np.ceil(b_bytes / line_bytes),
-        copies=np.where(is_ahead, copied / COPY_BYTES, elements) / (warps * arch.sm.warp_threads),
-        read_bytes=np.where(
-            is_wide,
-            num_instructions * (instruction.m * a_bytes + cols * b_bytes) / tile_k * instruction.k,
-            tile_m * a_bytes * warps_n + tile_n * b_bytes * warps_m,
-        ),
+        lines=tile_m * np.ceil(row_bytes / line_bytes) + tile_n * np.ceil(col_bytes / line_bytes),
+        copies=copied / each_bytes / (warps * arch.sm.warp_threads),
+        read_bytes=np.where(is_wide, wide_bytes, tile_m * row_bytes * warps_n + tile_n * col_bytes * warps_m),
     )
 
 
@@ -266,6 +260,19 @@ def refusal_of(tiling: Tiling, needs: BlockNeeds, idx: int, arch: GpuArch) -> In
         limit=int(needs.register_limit[idx]), unit="registers",
         terms=(("accumulators", accumulators), ("others", BASE_REGISTERS)), levers=("more warps", "a smaller tile"),
     )  # fmt: skip
+
+
+def _wide_products(
+    tilings: TilingColumns, groups: Floats, instruction: Intrinsic, element_bytes: Floats
+) -> tuple[Floats, Floats]:
+    """Asynchronous instructions of a step, and bytes that they read from shared memory `[count]`.
+
+    Warp groups share the rows of a tile, and its columns once each has the rows of one instruction.
+    """
+    groups_m = np.minimum(groups, np.maximum(tilings.tile_m // instruction.m, 1))
+    cols = np.minimum(float(instruction.n), tilings.tile_n * groups_m / groups)
+    num = (tilings.tile_m / instruction.m) * (tilings.tile_n / cols) * (tilings.tile_k / instruction.k)
+    return num, num * instruction.k * (instruction.m * element_bytes[0] + cols * element_bytes[1])
 
 
 def _warps_over(tile_m: Floats, tile_n: Floats, warps: Floats) -> tuple[Floats, Floats]:

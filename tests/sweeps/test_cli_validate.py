@@ -93,7 +93,7 @@ def test_calibrate_writes_a_description_whose_set_validates(tmp_path: Path, caps
     arch = load_arch(path)
     assert isinstance(arch, GpuArch)
     assert arch.calibrations["mine"].constants == fit["constants"]
-    assert set(arch.calibrations) == {"mine", "own_cold", "frameworks_warm"}
+    assert set(arch.calibrations) == {"mine", "own_cold", "frameworks_warm", "triton"}
     datasheet = document(capsys, EXAMPLE, "--arch", path, "--mode", "datasheet", "--rows", "held_back")
     calibrated = document(capsys, EXAMPLE, "--arch", path, "--calibration", "mine")
     assert calibrated["rows"] == "held_back"
