@@ -33,14 +33,14 @@ Limits: no TMA, no specialised warps, no split of the reduction, no persistent b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from ...archdsl import ModelError, nearest_hint
-from ..compiled import compiled
+from ..compiled import compiled, elementwise
 from . import gemm_core as core
 from .chip import Chip
 from .energy import energy_notes, with_energy
@@ -219,15 +219,20 @@ def _main_loop(
         limits = _limits(wave, walk, block, steps, machine)
         loops = {name: loops[name] + num * limits[name] for name in LIMITS}
         parties = [np.max([limits[name] for name in names], axis=0) for names in PARTIES]
-        together = together + num * _norm(parties, exponent)
+        together = together + num * _in_each_others_way(*parties, exponent)
     # Rounding must not make the sum of several limits less than one of them.
     return loops, np.maximum(together, np.max(list(loops.values()), axis=0))
 
 
-def _norm(columns: Sequence[Floats], exponent: float) -> Floats:
-    """The columns' norm of that exponent: their longest for a large one, their sum for 1, `[count]`."""
-    longest = np.max(columns, axis=0)
-    return longest * np.sum((np.array(columns) / longest) ** exponent, axis=0) ** (1 / exponent)
+@elementwise
+def _in_each_others_way(issue: float, multiply: float, cache: float, memory: float, exponent: float) -> float:
+    """Norm of the parties' times: the longest for a large exponent, their sum for 1."""
+    longest = max(max(issue, multiply), max(cache, memory))
+    if longest == 0:
+        return 0.0
+    shares = (issue / longest) ** exponent + (multiply / longest) ** exponent
+    shares += (cache / longest) ** exponent + (memory / longest) ** exponent
+    return longest * shares ** (1 / exponent)
 
 
 def _around(
@@ -252,7 +257,8 @@ def _within_power(
 ) -> None:
     """Fill in the times of main loops within the power that kernels of their length may draw; columns are `[count]`."""
     for row in range(len(loop)):
-        out[row] = core.within_power(tensor[row], loop[row], ops[row], traffic[row], machine)
+        if loop[row] > 0:
+            out[row] = core.within_power(tensor[row], loop[row], ops[row], traffic[row], machine)
 
 
 def _regimes(loops: Mapping[str, Floats], is_short: Flags) -> Ints:

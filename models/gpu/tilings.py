@@ -70,15 +70,15 @@ class Tiling:
     """One way to make a tiled GEMM kernel.
 
     Attributes:
-        tile_m: Rows of a block's tile.
-        tile_n: Columns of it.
-        tile_k: Elements of the reduction in a step.
+        tile_m: Rows of a block's tile; a power of two, as all tile compilers want it.
+        tile_n: Columns of it; a power of two.
+        tile_k: Elements of the reduction in a step; a power of two.
         stages: Steps that are under way at once, the one that is multiplied among them.
-        warps: Warps of a block.
+        warps: Warps of a block; a power of two.
         group_m: Rows of tiles that consecutive blocks go down before the next column of tiles.
 
     Raises:
-        ValueError: One of them is below 1.
+        ValueError: One of them is below 1, or no power of two where it must be one.
     """
 
     tile_m: int
@@ -89,9 +89,12 @@ class Tiling:
     group_m: int = 8
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in ("stages", "group_m"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it counts from 1")
+        for name in ("tile_m", "tile_n", "tile_k", "warps"):
+            if not is_power_of_two(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}; it is a power of two")
 
     def __str__(self) -> str:
         return f"tile {self.tile_m} x {self.tile_n} x {self.tile_k}, {self.stages} stages, {self.warps} warps"
@@ -157,6 +160,11 @@ class BlockNeeds:
     register_limit: Floats
     shared_bytes: Floats
     resident: Floats
+
+
+def is_power_of_two(value: int) -> bool:
+    """Whether a number is 1, 2, 4 and so on."""
+    return value > 0 and value & (value - 1) == 0
 
 
 def columns_of(tilings: Sequence[Tiling]) -> TilingColumns:

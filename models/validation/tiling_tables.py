@@ -7,7 +7,7 @@ import numpy as np
 from ...archdsl import DATATYPE_BITS
 from ..gpu.gemm import Gemms
 from ..gpu.tiled_gemm import TiledGemms
-from ..gpu.tilings import Tiling
+from ..gpu.tilings import Tiling, is_power_of_two
 from .measured import Measurements
 from .tables import Table, TableRow
 
@@ -50,9 +50,16 @@ def _kernels(rows: list[TableRow], datatype: str) -> TiledGemms:
 
 def _tiling(row: TableRow) -> Tiling:
     return Tiling(
-        tile_m=row.whole("block_m", 1),
-        tile_n=row.whole("block_n", 1),
-        tile_k=row.whole("block_k", 1),
+        tile_m=_power_of_two(row, "block_m"),
+        tile_n=_power_of_two(row, "block_n"),
+        tile_k=_power_of_two(row, "block_k"),
         stages=row.whole("stages", 1),
-        warps=row.whole("warps", 1),
+        warps=_power_of_two(row, "warps"),
     )
+
+
+def _power_of_two(row: TableRow, column: str) -> int:
+    value = row.whole(column, 1)
+    if not is_power_of_two(value):
+        raise row.fault(column, "a power of two")
+    return value
