@@ -100,7 +100,7 @@ def rank_tilings(product: TiledProduct, tilings: Sequence[Tiling], chip: Chip) -
     """
     if not tilings:
         raise ValueError("no tilings to rank; `candidate_tilings()` has some")
-    _, needs = _kernels(product, tilings).blocks(chip)
+    needs = _kernels(product, tilings).blocks(chip).needs
     refused = [refusal_of(one, needs, idx, chip.arch) for idx, one in enumerate(tilings)]
     kept = [one for one, reason in zip(tilings, refused, strict=True) if reason is None]
     reasons = tuple(reason for reason in refused if reason is not None)

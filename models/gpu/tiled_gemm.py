@@ -44,19 +44,18 @@ from ..compiled import compiled, elementwise
 from . import gemm_core as core
 from .chip import Chip
 from .energy import energy_notes, with_energy
-from .facts import CACHE_LATENCY_CYCLES, LANES, LOAD_LANES, SYNCHRONOUS_SHARE
-from .gemm import WIDE_ROWS, Flags, Gemms
+from .facts import CACHE_LATENCY_CYCLES, LANES, LOAD_LANES
+from .gemm import Flags, Gemms
 from .tiled_waves import Walk, Wave, walk_of
 from .tilings import (
+    ALIGNED_ELEMENTS,
     ELEMENT_INSTRUCTIONS,
     BlockNeeds,
+    Blocks,
     BlockSteps,
     Tiling,
-    TilingColumns,
-    columns_of,
-    needs_of,
+    blocks_of,
     refusal_of,
-    steps_of,
 )
 from .times import REGIMES, Floats, Ints, KernelTimes, Regime
 
@@ -98,14 +97,12 @@ class TiledGemms:
         Raises:
             ModelError: A tiling fits on no SM, or the tensor cores do not multiply the datatype.
         """
-        steps, needs = self.blocks(chip)
-        for idx in np.flatnonzero(needs.resident == 0):
-            raise ModelError(f"{chip.arch.name}: {refusal_of(self.tilings[idx], needs, int(idx), chip.arch)}")
-        machine, tilings = self.products.machine(chip), columns_of(self.tilings)
-        walk = walk_of(self.products, self.products.columns(chip), tilings, needs, machine)
-        has_wide = chip.arch.tensor_cores.datatypes[self.products.datatype].shape.m >= WIDE_ROWS
-        block = _block_times(steps, needs, tilings.stages, walk.cold_share, machine, chip.constants, has_wide)
-        loops, together = _main_loop(walk, block, steps, machine, chip.constants["overlap_exponent"])
+        blocks, machine = self.blocks(chip), self.products.machine(chip)
+        for idx in np.flatnonzero(blocks.needs.resident == 0):
+            raise ModelError(f"{chip.arch.name}: {refusal_of(self.tilings[idx], blocks.needs, int(idx), chip.arch)}")
+        walk = walk_of(self.products, self.products.columns(chip), blocks, machine)
+        alone = _times_alone(blocks, walk.cold_share, machine, chip.constants)
+        loops, together = _main_loop(walk, alone, blocks.steps, machine, chip.constants["overlap_exponent"])
         limited = np.zeros_like(together)
         _within_power(loops["tensor cores"], together, 2 * walk.macs, walk.traffic_bytes, machine, limited)
         main_loop = np.max(list(loops.values()), axis=0)
@@ -114,7 +111,7 @@ class TiledGemms:
             "main loop": main_loop,
             "limits in each other's way": together - main_loop,
             "slower clock within the power limit": limited - together,
-            **_around(walk, block, steps, tilings, machine),
+            **_around(walk, alone, blocks, machine),
         }
         times = KernelTimes(
             serial_s=serial,
@@ -123,11 +120,11 @@ class TiledGemms:
             ops=2 * walk.macs,
             main_memory_bytes=walk.traffic_bytes,
             choices=tuple(map(str, self.tilings)),
-            notes=(*energy_notes(chip), *_notes(chip)),
+            notes=(*energy_notes(chip), *_notes(chip, blocks.steps)),
         )
         return with_energy(times, chip, self.products.datatype)
 
-    def blocks(self, chip: Chip) -> tuple[BlockSteps, BlockNeeds]:
+    def blocks(self, chip: Chip) -> Blocks:
         """What blocks do in a step, and what they need of an SM.
 
         Raises:
@@ -139,19 +136,17 @@ class TiledGemms:
             raise ModelError(f"{chip.arch.name}: tiled kernels need tensor cores, which multiply no '{datatype}'{hint}")
         if self.products.weight_bits is not None:
             raise ModelError("tiled kernels with narrow weights are not modelled; leave weight_bits out")
-        columns = columns_of(self.tilings)
-        steps = steps_of(columns, self.products.k, chip.arch, datatype, self.products.element_bytes())
-        return steps, needs_of(columns, steps, chip.arch)
+        return blocks_of(self.tilings, self.products.k, chip.arch, datatype, self.products.element_bytes())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BlockTimes:
-    """What a block alone takes for a step; every attribute is `[count]` [s].
+class _Alone:
+    """What a step of a block takes with nothing else on the chip; every attribute is `[count]` [s].
 
     Attributes:
         copy_s: To issue its copies.
         product_s: For its products on the tensor cores.
-        pipeline_s: From step to step, with nothing else on the SM.
+        pipeline_s: From one step to the next.
     """
 
     copy_s: Floats
@@ -159,18 +154,10 @@ class _BlockTimes:
     pipeline_s: Floats
 
 
-def _block_times(
-    steps: BlockSteps,
-    needs: BlockNeeds,
-    stages: Floats,
-    cold_share: Floats,
-    machine: core.Machine,
-    constants: Mapping[str, float],
-    has_wide: bool,
-) -> _BlockTimes:
-    """What a block alone takes for a step."""
-    share = np.where(steps.is_wide, 1.0, SYNCHRONOUS_SHARE if has_wide else 1.0)
-    product = steps.macs / machine.macs_per_cycle / share
+def _times_alone(blocks: Blocks, cold_share: Floats, machine: core.Machine, constants: Mapping[str, float]) -> _Alone:
+    """What a step of a block takes with nothing else on the chip."""
+    steps, needs, stages = blocks.steps, blocks.needs, blocks.tilings.stages
+    product = steps.macs / machine.macs_per_cycle / steps.rate_share
     lines = steps.copied_bytes / core.SMEM_BYTES_PER_CYCLE + steps.lines * constants["copy_cycles_per_line"]
     copy = lines + np.where(steps.is_ahead, 0.0, _element_cycles(steps, needs))
     queued = np.minimum(constants["queued_instructions"] / np.maximum(steps.instructions, 1.0), 1.0)
@@ -182,7 +169,7 @@ def _block_times(
     under_way = np.where(steps.is_ahead, np.maximum(stages - 1, 1), 1)
     pipeline = np.maximum(own_walk, (latency + own_walk) / under_way)
     hz = machine.clock_hz
-    return _BlockTimes(copy_s=copy / hz, product_s=product / hz, pipeline_s=pipeline / hz)
+    return _Alone(copy_s=copy / hz, product_s=product / hz, pipeline_s=pipeline / hz)
 
 
 def _element_cycles(steps: BlockSteps, needs: BlockNeeds) -> Floats:
@@ -192,31 +179,31 @@ def _element_cycles(steps: BlockSteps, needs: BlockNeeds) -> Floats:
     return np.maximum(issued, loads_and_stores)
 
 
-def _limits(wave: Wave, walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine) -> dict[str, Floats]:
+def _limits(wave: Wave, walk: Walk, alone: _Alone, steps: BlockSteps, machine: core.Machine) -> dict[str, Floats]:
     """What each limit alone makes of a step in a wave, by the names of `LIMITS`, `[count]` [s]."""
     shared = (steps.copied_bytes + steps.read_bytes) / core.SMEM_BYTES_PER_CYCLE / machine.clock_hz
     cache = steps.copied_bytes / machine.cache_rate / machine.clock_hz
     step_bytes = walk.traffic_bytes / walk.num_steps * wave.blocks / walk.num_blocks
     columns = (
-        wave.resident * block.product_s,
+        wave.resident * alone.product_s,
         wave.resident * shared,
-        wave.resident * block.copy_s,
+        wave.resident * alone.copy_s,
         wave.blocks / machine.num_sms * cache,
         step_bytes / machine.bytes_per_s,
-        block.pipeline_s,
+        alone.pipeline_s,
     )
     return dict(zip(LIMITS, columns, strict=True))
 
 
 def _main_loop(
-    walk: Walk, block: _BlockTimes, steps: BlockSteps, machine: core.Machine, exponent: float
+    walk: Walk, alone: _Alone, steps: BlockSteps, machine: core.Machine, exponent: float
 ) -> tuple[dict[str, Floats], Floats]:
     """Times of all steps but each block's last: by each limit alone, and with them in each other's way, `[count]` [s]."""
     loops = {name: np.zeros_like(walk.macs) for name in LIMITS}
     together = np.zeros_like(walk.macs)
     for wave in walk.waves:
         num = wave.num * (walk.num_steps - 1)
-        limits = _limits(wave, walk, block, steps, machine)
+        limits = _limits(wave, walk, alone, steps, machine)
         loops = {name: loops[name] + num * limits[name] for name in LIMITS}
         parties = [np.max([limits[name] for name in names], axis=0) for names in PARTIES]
         together = together + num * _in_each_others_way(*parties, exponent)
@@ -235,18 +222,17 @@ def _in_each_others_way(issue: float, multiply: float, cache: float, memory: flo
     return longest * shares ** (1 / exponent)
 
 
-def _around(
-    walk: Walk, block: _BlockTimes, steps: BlockSteps, tilings: TilingColumns, machine: core.Machine
-) -> dict[str, Floats]:
+def _around(walk: Walk, alone: _Alone, blocks: Blocks, machine: core.Machine) -> dict[str, Floats]:
     """What a kernel does around its steps, `[count]` [s]."""
     in_turn = np.sum([wave.num * wave.resident for wave in walk.waves], axis=0)
     num_waves = np.sum([wave.num for wave in walk.waves], axis=0)
-    ahead = np.where(steps.is_ahead, np.minimum(tilings.stages - 1, walk.num_steps), 0)
+    tilings = blocks.tilings
+    ahead = np.where(blocks.steps.is_ahead, np.minimum(tilings.stages - 1, walk.num_steps), 0)
     return {
         "filling and draining": np.full_like(in_turn, machine.start_s),
         "first bytes of later waves": (num_waves - 1) * machine.latency_s * walk.cold_share,
-        "copies of the first stages": in_turn * ahead * block.copy_s,
-        "last products": in_turn * block.product_s,
+        "copies of the first stages": in_turn * ahead * alone.copy_s,
+        "last products": in_turn * alone.product_s,
         "storing tiles": in_turn * machine.tile_s * tilings.tile_m * tilings.tile_n / core.TILE_AREA,
     }
 
@@ -268,8 +254,13 @@ def _regimes(loops: Mapping[str, Floats], is_short: Flags) -> Ints:
     return np.where(is_short, REGIMES.index("latency"), regime)
 
 
-def _notes(chip: Chip) -> tuple[str, ...]:
-    """What is approximated on a chip."""
-    if chip.arch.tensor_cores.accumulator_memory_bytes is None:
-        return ()
-    return (f"{chip.arch.name}: tiled kernels are priced as if accumulators were in registers",)
+def _notes(chip: Chip, steps: BlockSteps) -> tuple[str, ...]:
+    """What is approximated."""
+    notes: list[str] = []
+    if chip.arch.tensor_cores.accumulator_memory_bytes is not None:
+        notes.append(f"{chip.arch.name}: tiled kernels are priced as if accumulators were in registers")
+    if not steps.is_ahead.all():
+        notes.append(
+            f"rows of k elements, no multiple of {ALIGNED_ELEMENTS}, are taken to be loaded element by element"
+        )
+    return tuple(notes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .gemm import MAX_REREADS, Gemms
 from .gemm_core import Machine
-from .tilings import BlockNeeds, TilingColumns
+from .tilings import Blocks
 from .times import Floats
 
 
@@ -48,21 +48,21 @@ class Walk:
     traffic_bytes: Floats
 
 
-def walk_of(products: Gemms, columns: Floats, tilings: TilingColumns, needs: BlockNeeds, machine: Machine) -> Walk:
+def walk_of(products: Gemms, columns: Floats, blocks: Blocks, machine: Machine) -> Walk:
     """How kernels walk over their results.
 
     Args:
         products: What is multiplied.
         columns: Sizes and bytes of the products, as `Gemms.columns` gives them `[count, 8]`.
-        tilings: How each is made; all fit.
-        needs: What their blocks need.
+        blocks: Blocks of each; all fit.
         machine: The chip.
     """
+    tilings = blocks.tilings
     m, n, k, count, cold_a, cold_b, stored, _ = columns.T
     a_bytes, b_bytes, _ = products.element_bytes()
     tiles_m, tiles_n = np.ceil(m / tilings.tile_m), np.ceil(n / tilings.tile_n)
     num_blocks = count * tiles_m * tiles_n
-    waves = _waves(num_blocks, needs.resident, machine.num_sms)
+    waves = _waves(num_blocks, blocks.needs.resident, machine.num_sms)
     operands = count * k * (m * a_bytes + n * b_bytes)
     walked = np.zeros_like(operands)
     for wave in waves:

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 
 from ...archdsl import GpuArch, Infeasible, Intrinsic
+from .facts import SYNCHRONOUS_SHARE
 from .gemm import WIDE_ROWS, Flags
 from .times import Floats, Ints
 
@@ -118,7 +119,8 @@ class BlockSteps:
 
     Attributes:
         is_wide: Whether asynchronous instructions multiply from shared memory.
-        is_serial: Whether each of them waits for the one before.
+        rate_share: Share of the tensor cores' rate that the instructions reach.
+        is_serial: Whether each asynchronous instruction waits for the one before.
         is_ahead: Whether copies run ahead of the products, 16 bytes at once; else they are loads and stores of elements.
         instructions: Asynchronous instructions of all warp groups; 0 where there are none.
         macs: Multiply-accumulates.
@@ -129,6 +131,7 @@ class BlockSteps:
     """
 
     is_wide: Flags
+    rate_share: Floats
     is_serial: Flags
     is_ahead: Flags
     instructions: Floats
@@ -162,20 +165,22 @@ class BlockNeeds:
     resident: Floats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """Blocks of a batch of kernels: how they are made, what they do in a step, what they need."""
+
+    tilings: TilingColumns
+    steps: BlockSteps
+    needs: BlockNeeds
+
+
 def is_power_of_two(value: int) -> bool:
     """Whether a number is 1, 2, 4 and so on."""
     return value > 0 and value & (value - 1) == 0
 
 
-def columns_of(tilings: Sequence[Tiling]) -> TilingColumns:
-    """Tilings as columns."""
-    rows = [(one.tile_m, one.tile_n, one.tile_k, one.stages, one.warps, one.group_m) for one in tilings]
-    tile_m, tile_n, tile_k, stages, warps, group_m = np.array(rows, dtype=np.float64).reshape(-1, 6).T
-    return TilingColumns(tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, stages=stages, warps=warps, group_m=group_m)
-
-
-def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, element_bytes: Floats) -> BlockSteps:
-    """What blocks do in a step.
+def blocks_of(tilings: Sequence[Tiling], k: Ints, arch: GpuArch, datatype: str, element_bytes: Floats) -> Blocks:
+    """What blocks do in a step, and what they need of an SM.
 
     Args:
         tilings: How the kernels are made.
@@ -184,6 +189,20 @@ def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, elem
         datatype: What is multiplied.
         element_bytes: Bytes of an element of A and of B `[2]`.
     """
+    columns = TilingColumns(
+        tile_m=np.array([one.tile_m for one in tilings], dtype=np.float64),
+        tile_n=np.array([one.tile_n for one in tilings], dtype=np.float64),
+        tile_k=np.array([one.tile_k for one in tilings], dtype=np.float64),
+        stages=np.array([one.stages for one in tilings], dtype=np.float64),
+        warps=np.array([one.warps for one in tilings], dtype=np.float64),
+        group_m=np.array([one.group_m for one in tilings], dtype=np.float64),
+    )
+    steps = _steps_of(columns, k, arch, datatype, element_bytes)
+    return Blocks(tilings=columns, steps=steps, needs=_needs_of(columns, steps, arch))
+
+
+def _steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, element_bytes: Floats) -> BlockSteps:
+    """What blocks do in a step; see `blocks_of`."""
     instruction = arch.tensor_cores.datatypes[datatype].shape
     tile_m, tile_n, warps = tilings.tile_m, tilings.tile_n, tilings.warps
     groups = np.maximum(warps // WARP_GROUP, 1)
@@ -197,6 +216,7 @@ def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, elem
     warps_m, warps_n = _warps_over(tile_m, tile_n, warps)
     return BlockSteps(
         is_wide=is_wide,
+        rate_share=np.where(is_wide | (instruction.m < WIDE_ROWS), 1.0, SYNCHRONOUS_SHARE),
         is_serial=is_wide & (tile_n >= SERIAL_COLS) & (groups > 1),
         is_ahead=is_ahead,
         instructions=np.where(is_wide, instructions, 0.0),
@@ -208,7 +228,7 @@ def steps_of(tilings: TilingColumns, k: Ints, arch: GpuArch, datatype: str, elem
     )
 
 
-def needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockNeeds:
+def _needs_of(tilings: TilingColumns, steps: BlockSteps, arch: GpuArch) -> BlockNeeds:
     """What blocks need of an SM, and how many it holds."""
     sm = arch.sm
     threads = tilings.warps * sm.warp_threads

@@ -14,7 +14,7 @@ from tileloom.models import TiledProduct, Tiling, candidate_tilings, rank_tiling
 from tileloom.models.gpu.chip import make_chip
 from tileloom.models.gpu.gemm import Gemms
 from tileloom.models.gpu.tiled_gemm import TiledGemms
-from tileloom.models.gpu.tilings import BlockNeeds, columns_of, needs_of, steps_of
+from tileloom.models.gpu.tilings import BlockNeeds, blocks_of
 from tileloom.models.validation import read_measurements, validate
 
 from .chips import chip_of, with_memory
@@ -63,9 +63,8 @@ def compiled() -> Compiled:
 def needs(compiled: Compiled) -> BlockNeeds:
     arch = load_arch("h100_sxm")
     assert isinstance(arch, GpuArch)
-    columns = columns_of(compiled.tilings)
     k = np.where(compiled.is_aligned, 4096, 3000)
-    return needs_of(columns, steps_of(columns, k, arch, "bf16", np.array([2.0, 2.0, 2.0])), arch)
+    return blocks_of(compiled.tilings, k, arch, "bf16", np.array([2.0, 2.0, 2.0])).needs
 
 
 def kernels(*tilings: Tiling, shape: tuple[int, int, int] = SHAPES[1], in_cache: bool = False) -> TiledGemms:
