@@ -1,7 +1,8 @@
 """Ways to make one product, ranked by the model: what an autotuner measures first, or instead.
 
-product = TiledProduct(m=1024, n=4096, k=4096, datatype="bf16")
-rank_tilings(product, candidate_tilings(), make_chip(load_arch("h100_sxm"))).best.tiling
+Example:
+    product = TiledProduct(m=1024, n=4096, k=4096, datatype="bf16")
+    rank_tilings(product, candidate_tilings(), make_chip(load_arch("h100_sxm"))).best.tiling
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class TiledProduct:
         datatype: What is multiplied.
         output_bits: Bits of an element of C.
         is_in_cache: Whether A and B were just used, and may be in the cache.
+
+    Raises:
+        ValueError: A side is below 1.
     """
 
     m: int
@@ -48,6 +52,11 @@ class TiledProduct:
     datatype: str
     output_bits: int = 16
     is_in_cache: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "k"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it counts from 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,5 +187,7 @@ def test_what_cannot_be_priced_is_an_error() -> None:
         replace(PLAIN, tile_n=96)
     with pytest.raises(ValueError, match="stages is 0; it counts from 1"):
         replace(PLAIN, stages=0)
+    with pytest.raises(ValueError, match="k is 0; it counts from 1"):
+        TiledProduct(m=64, n=64, k=0, datatype="bf16")
     with pytest.raises(ValueError, match="no tilings to rank"):
         rank_tilings(TiledProduct(m=64, n=64, k=64, datatype="bf16"), [], chip_of())
