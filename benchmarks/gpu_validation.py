@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileloom.archdsl import ToolkitError
+from tileloom.models import Mode
 from tileloom.sweeps.plots.predicted import plot_predicted, predicted_of
 from tileloom.sweeps.validating import Compared, compare
 from tileloom.sweeps.version import code_version
@@ -30,6 +31,7 @@ class Case:
     column: str | None = None
     calibration: str | None = None
     is_drawn: bool = False
+    is_ranked: bool = False
 
 
 OWN = "gpu_measured/h100_sxm"
@@ -39,6 +41,7 @@ CASES = (
     Case(title="memory-bound ops", file=f"{OWN}/memory.csv", arch="h100_sxm", is_drawn=True),
     Case(title="attention", file=f"{OWN}/attention.csv", arch="h100_sxm", is_drawn=True),
     Case(title="convolution", file=f"{OWN}/conv.csv", arch="h100_sxm"),
+    Case(title="Triton GEMM in 85 ways", file=f"{OWN}/triton_gemm.csv", arch="h100_sxm", is_ranked=True),
     Case(title="Llama layers, ResNet-50", file=f"{OWN}/block.csv", arch="h100_sxm"),
     Case(title="energy per call", file=f"{OWN}/energy.csv", arch="h100_sxm"),
     *(
@@ -74,6 +77,17 @@ shape held back from the fit count, all rows of tables that nothing was fitted t
 """
 
 
+RANKINGS_HEAD = """
+## Ways to make one shape, ranked
+
+Spearman's correlation of predicted and measured times, and how much slower the model's first choice was measured than the fastest way. All shapes; *: held back
+from the fit.
+
+| shape | ways | data sheet: correlation | first choice | slower by | calibrated: correlation | first choice | slower by |
+|---|---|---|---|---|---|---|---|
+"""
+
+
 def lines_of(case: Case, data: Path, plots: Path) -> Iterator[str]:
     """The row of a table, its datatypes below it, and its plot."""
     path = data / case.file
@@ -88,6 +102,21 @@ def lines_of(case: Case, data: Path, plots: Path) -> Iterator[str]:
     if case.is_drawn:
         plots.mkdir(parents=True, exist_ok=True)
         plot_predicted(predicted_of(calibrated, commit=code_version()), plots / calibrated.stem)
+
+
+def ranking_lines_of(case: Case, data: Path) -> Iterator[str]:
+    """One row per shape of a table whose shapes were made in several ways."""
+    modes: tuple[Mode, Mode] = ("datasheet", "calibrated")
+    both = [
+        compare(data / case.file, case.arch, mode=mode, calibration=None, column=case.column, rows="all")
+        for mode in modes
+    ]
+    for plain, fitted in zip(*(one.validation.rankings() for one in both), strict=True):
+        mark = " *" if plain.is_held_back else ""
+        cells = (
+            f"{one.rank_correlation:.3f} | {one.first_choice} | {one.regret_percent:.1f}" for one in (plain, fitted)
+        )
+        yield f"| {plain.label}{mark} | {plain.n} | {' | '.join(cells)} |"
 
 
 def row_of(title: str, datasheet: Compared, calibrated: Compared, name: str | None) -> str:
@@ -107,6 +136,7 @@ def main() -> int:
     arguments = parser.parse_args()
     plots = arguments.output / "images" / "gpu_validation"
     lines: list[str] = []
+    rankings: list[str] = []
     missing: list[str] = []
     for case in CASES:
         if not (arguments.data / case.file).exists():
@@ -114,10 +144,12 @@ def main() -> int:
             continue
         try:
             lines += list(lines_of(case, arguments.data, plots))
+            rankings += list(ranking_lines_of(case, arguments.data)) if case.is_ranked else []
         except ToolkitError as error:
             lines.append(f"| {case.title} | {error} | | | | | | | |")
         print(lines[-1], file=sys.stderr, flush=True)
     text = HEAD.format(version=code_version()) + "\n".join(lines) + "\n"
+    text += RANKINGS_HEAD + "\n".join(rankings) + "\n"
     pictures = [
         f"![Predicted against measured: {path.stem}](images/gpu_validation/{path.name})"
         for path in sorted(plots.glob("*.png"))

@@ -33,6 +33,8 @@ from .estimate import (
 )
 from .gpu.calibrations import Mode
 from .gpu.chip import make_chip
+from .gpu.ranking import RankedTiling, TiledProduct, TilingRanking, candidate_tilings, rank_tilings
+from .gpu.tilings import Tiling
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -53,6 +55,7 @@ from .validation import (
     Fit,
     MeasuredTable,
     Quantity,
+    ShapeRanking,
     ValidatedRow,
     Validation,
     fit_constants,
@@ -100,14 +103,20 @@ __all__ = [
     "Prices",
     "Provenance",
     "Quantity",
+    "RankedTiling",
     "Replay",
+    "ShapeRanking",
     "StepColumns",
     "StepCycles",
+    "TiledProduct",
+    "Tiling",
+    "TilingRanking",
     "Timing",
     "Transfer",
     "ValidatedRow",
     "Validation",
     "bottleneck_of",
+    "candidate_tilings",
     "compiled",
     "count",
     "count_accesses",
@@ -129,6 +138,7 @@ __all__ = [
     "post_processing_area",
     "price",
     "prices_of",
+    "rank_tilings",
     "read_measurements",
     "replay",
     "requantised",

@@ -186,6 +186,7 @@ def document_of(compared: Compared, num_worst: int = 10) -> dict[str, object]:
         **asdict(validation.overall),
         "by_regime": {name: asdict(summary) for name, summary in validation.by_regime().items()},
         "by_name": {name: asdict(summary) for name, summary in validation.by_name().items()},
+        "rankings": [asdict(ranking) for ranking in validation.rankings()],
         "worst": [row_document(row) for row in validation.worst(num_worst)],
         "notes": list(compared.notes),
     }

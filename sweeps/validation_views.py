@@ -29,6 +29,24 @@ def summary_table(compared: Compared) -> Table:
     return table
 
 
+def ranking_table(compared: Compared) -> Table:
+    """Per shape that was made in several ways, how well the model ranks them."""
+    table = _table(
+        ("ways to make", True), ("n", False), ("rank correlation", False), ("first choice", True),
+        ("slower than the fastest", False),
+    )  # fmt: skip
+    for ranking in compared.validation.rankings():
+        side = ", held back" if ranking.is_held_back else ""
+        table.add_row(
+            f"{ranking.label}{side}",
+            f"{ranking.n:,}",
+            f"{ranking.rank_correlation:.3f}",
+            ranking.first_choice,
+            f"{ranking.regret_percent:.1f}%",
+        )
+    return table
+
+
 def worst_table(compared: Compared, num_rows: int = 10) -> Table:
     """The rows with the largest errors, and the parts of the predicted time."""
     rows = compared.validation.worst(num_rows)

@@ -25,7 +25,7 @@ import numpy as np
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .chip import Chip
 from .energy import burst_clock_hz, with_energy
-from .facts import LANES
+from .facts import LANES, SYNCHRONOUS_SHARE
 from .memory_bound import Flags, cache_hit_share, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
@@ -83,11 +83,6 @@ BACKENDS: Final[dict[BackendName, Backend]] = {
 
 Source: Dao, FlashAttention-2, 2023, and its flash_fwd_launch_template.h (tiles); Shah et al., FlashAttention-3, 2024
 (asynchronous products, two groups of warps in turn; 128 x 128 tiles); instructions per score counted from their loops."""
-
-SYNCHRONOUS_SHARE: Final = 0.62
-"""Rate of `mma.sync` over the full rate where the tensor cores have larger, asynchronous instructions.
-
-Source: Luo et al., IPDPSW 2024: mma.sync reaches about 62 % of the peak of an H100, wgmma above 95 %."""
 
 ASYNCHRONOUS_ROWS: Final = 64
 """Rows of a tensor-core instruction from which on it is asynchronous: wgmma (64) and tcgen05 (128); mma.sync has 16."""

@@ -133,6 +133,34 @@ CONVOLUTION: Final = (
     ),
 )
 
+TILING: Final = (
+    Constant(
+        name="copy_cycles_per_line",
+        value=1.0,
+        low=0.05,
+        high=8.0,
+        meaning="Cycles of an SM per cache line that its blocks copy to shared memory, beside the bytes themselves.",
+        source="Jia et al., Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018: 64 B/cycle from the "
+        "L2 to an SM, 2 cycles a line; one of them is that of 128 bytes",
+    ),
+    Constant(
+        name="queued_instructions",
+        value=8.0,
+        low=1.0,
+        high=32.0,
+        meaning="Asynchronous tensor instructions of a block that are under way while it goes on to its copies.",
+        source="assumption: those of one step of 64 elements of two warp groups",
+    ),
+    Constant(
+        name="overlap_exponent",
+        value=4.0,
+        low=1.5,
+        high=16.0,
+        meaning="Exponent of the norm over what limits a step: 1 adds all limits up, a large one takes the longest.",
+        source="assumption: two limits that are alike cost a fifth more than one",
+    ),
+)
+
 ENERGY: Final = (
     Constant(
         name="tensor_energy_pj_per_op",
@@ -183,6 +211,6 @@ SERVING: Final = (
 )
 
 CONSTANTS: Final[dict[str, Constant]] = {
-    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY, *SERVING)
+    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *TILING, *ENERGY, *SERVING)
 }
 """Every constant, by name."""

@@ -95,21 +95,22 @@ class Gemms:
         Raises:
             ModelError: The chip multiplies the datatype nowhere.
         """
-        machine, tiles = self._machine(chip), _tiles(chip.arch, self._is_tensor(chip))
+        machine, tiles = self.machine(chip), _tiles(chip.arch, self._is_tensor(chip))
         out = np.zeros((len(self), core.NUM_COLUMNS))
-        core.best_ways(self._shapes(chip), tiles, _SPLITS, machine, self._element_bytes(), out)
+        core.best_ways(self.columns(chip), tiles, _SPLITS, machine, self.element_bytes(), out)
         return self._times(chip, out)
 
     def _is_tensor(self, chip: Chip) -> bool:
         return self.datatype in chip.arch.tensor_cores.datatypes
 
-    def _element_bytes(self) -> Floats:
+    def element_bytes(self) -> Floats:
+        """Bytes of an element of A, of B and of C `[3]`."""
         bits = bits_of(self.datatype)
         return np.array([bits, self.weight_bits or bits, self.output_bits], dtype=np.float64) / 8
 
-    def _shapes(self, chip: Chip) -> Floats:
+    def columns(self, chip: Chip) -> Floats:
         """Columns as `best_ways` wants them."""
-        a_bytes, b_bytes, c_bytes = self._element_bytes()
+        a_bytes, b_bytes, c_bytes = self.element_bytes()
         count = np.ones(len(self)) if self.batch is None else self.batch.astype(np.float64)
         m, n, k = (side.astype(np.float64) for side in (self.m, self.n, self.k))
         reads_a = count * m * k * a_bytes if self.input_bytes is None else self.input_bytes
@@ -123,7 +124,7 @@ class Gemms:
         columns = (m, n, k, count, reads_a * (1 - input_hits), reads_b * (1 - weight_hits), writes * (1 - kept))
         return np.stack([*columns, np.full(len(self), MAX_REREADS)], axis=1)
 
-    def _machine(self, chip: Chip) -> core.Machine:
+    def machine(self, chip: Chip) -> core.Machine:
         """The chip as `best_ways` reads it.
 
         Raises:

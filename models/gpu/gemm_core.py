@@ -151,7 +151,7 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 loop = max(tensor, others)
                 if fixed + loop >= best:
                     continue
-                limited = _within_power(tensor, others, 2 * m * n * k * count, traffic, machine)
+                limited = within_power(tensor, others, 2 * m * n * k * count, traffic, machine)
                 if fixed + limited >= best:
                     continue
                 best = fixed + limited
@@ -200,7 +200,7 @@ def _patch_bytes(
 
 
 @compiled
-def _within_power(tensor: float, others: float, ops: float, traffic: float, machine: Machine) -> float:
+def within_power(tensor: float, others: float, ops: float, traffic: float, machine: Machine) -> float:
     """Time of a main loop within the power that a kernel of its length may draw [s]."""
     op_j, byte_j = ops * machine.op_j, traffic * machine.byte_j
     burst = _slowed_by_power(tensor, others, op_j, byte_j, machine.burst_w, machine.voltage_floor)

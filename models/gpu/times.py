@@ -45,7 +45,11 @@ class KernelTimes:
     @property
     def time_s(self) -> Floats:
         """Time of each kernel `[n]` [s]."""
-        return np.sum(list(self.serial_s.values()), axis=0)
+        # One after another: `np.sum` adds a batch of one in another order than a longer one.
+        total = np.zeros(len(self.regime))
+        for column in self.serial_s.values():
+            total = total + column
+        return total
 
     def part(self, idx: int) -> Part:
         """Time of one kernel as a tree [s]."""

@@ -2,6 +2,7 @@
 
 from .fitting import Fit, fit_constants
 from .measured import Measurements, Quantity, is_held_back
+from .rankings import ShapeRanking
 from .reading import FORMATS, Format, MeasuredTable, format_of, read_measurements
 from .report import ErrorSummary, ValidatedRow, Validation, validate
 from .target import Target
@@ -14,6 +15,7 @@ __all__ = [
     "MeasuredTable",
     "Measurements",
     "Quantity",
+    "ShapeRanking",
     "Target",
     "ValidatedRow",
     "Validation",

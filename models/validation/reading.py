@@ -18,6 +18,7 @@ from .measured import Measurements
 from .memory_tables import read_framework_quantise, read_own_memory
 from .serving_tables import METRICS, read_serving
 from .tables import Table, read_table
+from .tiling_tables import read_own_tilings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,14 @@ FORMATS: tuple[Format, ...] = (
         read=read_serving,
         is_long=True,
         calibration="frameworks_warm",
+    ),
+    Format(
+        name="tiled GEMMs",
+        columns=frozenset({"dtype", "m", "n", "k", "block_m", "block_n", "block_k", "stages", "warps", "median_us"}),
+        others=frozenset({"note"}),
+        measured=("median_us", "min_us"),
+        read=read_own_tilings,
+        calibration="triton",
     ),
     Format(
         name="GEMMs",

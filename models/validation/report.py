@@ -12,6 +12,7 @@ from ...archdsl import ModelError
 from ..gpu.times import REGIMES, Floats, KernelTimes
 from ..parts import Part
 from .measured import Measurements
+from .rankings import ShapeRanking, rankings_of
 from .target import Target, TargetT
 
 Rows = Literal["all", "held_back", "fitted"]
@@ -102,6 +103,10 @@ class Validation:
         """By what was measured."""
         names = dict.fromkeys(row.name for row in self.rows)
         return {name: summary_of([row for row in self.rows if row.name == name]) for name in names}
+
+    def rankings(self) -> tuple[ShapeRanking, ...]:
+        """How well ways to make one shape are ranked, per shape; empty where each was made in one way."""
+        return rankings_of(self.rows)
 
     def worst(self, num_rows: int = 10) -> tuple[ValidatedRow, ...]:
         """The rows with the largest absolute errors, the worst first."""

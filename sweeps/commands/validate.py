@@ -69,7 +69,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: errors in 
 @app.command(
     name="validate",
     help="Compare a model with measurements: mean, median and p90 of the absolute error, signed bias, by regime and "
-    "size, and the worst rows with the model's reasoning.\n\n"
+    "size, and the worst rows with the model's reasoning; of shapes that were made in several ways, how well these are ranked."
+    "\n\n"
     "Tables of kernels, collectives, energy, layers and serving are told apart by their columns.",
     epilog=examples(
         "tileloom validate docs/examples/measurements/h100_gemm.csv --arch h100_sxm",
@@ -111,12 +112,15 @@ def validate(
 
 
 def _print(terminal: Terminal, compared: Compared, num_worst: int) -> None:
-    from ..validation_views import head_lines, summary_table, worst_table
+    from ..validation_views import head_lines, ranking_table, summary_table, worst_table
 
     for line in head_lines(compared):
         terminal.line(line)
     terminal.line("")
     terminal.table(summary_table(compared))
+    if compared.validation.rankings():
+        terminal.line("")
+        terminal.table(ranking_table(compared))
     if num_worst:
         terminal.line("")
         terminal.table(worst_table(compared, num_worst))

@@ -69,6 +69,19 @@ def test_text_shows_regimes_and_the_worst_rows_with_reasons(capsys: pytest.Captu
     assert "main loop" in lines[-1]
 
 
+def test_ways_to_make_a_shape_are_ranked_per_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    table = SLICE / "triton_gemm.csv"
+    found = document(capsys, table, "--arch", "h100_sxm")
+    assert (found["calibration"], found["rows"], found["n"]) == ("triton", "held_back", 85)
+    rankings = cast("list[dict[str, object]]", found["rankings"])
+    assert [(one["label"], one["is_held_back"]) for one in rankings] == [("bf16 1000x2000x3000", True)]
+    assert set(rankings[0]) >= {"n", "rank_correlation", "regret_percent", "first_choice", "fastest"}
+    assert main(["-q", "validate", str(table), "--arch", "h100_sxm", "--rows", "all", "--worst", "0"]) == ExitCode.DONE
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("bf16 ")]
+    assert len(lines) == 5
+    assert any(line.startswith("bf16 1000x2000x3000, held back") for line in lines)
+
+
 def test_plots_go_to_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document(capsys, EXAMPLE, "--arch", "h100_sxm", "-o", str(tmp_path))
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".png", ".svg"]
@@ -93,7 +106,7 @@ def test_calibrate_writes_a_description_whose_set_validates(tmp_path: Path, caps
     arch = load_arch(path)
     assert isinstance(arch, GpuArch)
     assert arch.calibrations["mine"].constants == fit["constants"]
-    assert set(arch.calibrations) == {"mine", "own_cold", "frameworks_warm"}
+    assert set(arch.calibrations) == {"mine", "own_cold", "frameworks_warm", "triton"}
     datasheet = document(capsys, EXAMPLE, "--arch", path, "--mode", "datasheet", "--rows", "held_back")
     calibrated = document(capsys, EXAMPLE, "--arch", path, "--calibration", "mine")
     assert calibrated["rows"] == "held_back"
