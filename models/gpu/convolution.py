@@ -25,7 +25,7 @@ from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
-from .facts import LANES
+from .facts import CACHE_LATENCY_CYCLES, LANES
 from .implicit_gemm import ImplicitGemms
 from .memory_bound import Flags, stream_time_s
 from .times import Floats, Ints, KernelTimes
@@ -194,10 +194,13 @@ class Convolutions:
         stream = stream_time_s(chip, read, written)
         issued = outputs * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * self.kernel[rows] ** 2)
         issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
-        work, around = np.sqrt(stream**2 + issue**2), chip.constants["tile_overhead_s"]
+        work = np.sqrt(stream**2 + issue**2)
+        # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
+        trips = self.kernel[rows] * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
+        around = chip.constants["tile_overhead_s"] + trips
         launch = np.full(len(rows), chip.arch.launch.floor_s)
         return KernelTimes(
-            serial_s={"launch": launch, "filling and draining": np.full(len(rows), around), "depthwise": work},
+            serial_s={"launch": launch, "filling and draining": around, "depthwise": work},
             regime=np.where(work < launch + around, 2, np.where(issue > stream, 0, 1)),
             ops=self._ops[rows],
             main_memory_bytes=read + written,

@@ -88,7 +88,8 @@ def test_channels_of_whole_vectors_are_not_padded():
 def test_depthwise_moves_input_and_output_once():
     times = convolutions((64, 384, 384, 3, 1, 14, 384)).times(chip_of())
     assert times.main_memory_bytes == pytest.approx(2 * 64 * 384 * 14 * 14 * 2)
-    assert times.serial_s["depthwise"] + 1.19e-6 + 1.2e-6 == pytest.approx(times.time_s)
+    # Around the work: a launch, 1.2 us, and a trip to the cache per row of taps.
+    assert times.serial_s["depthwise"] + 1.19e-6 + 1.2e-6 + 3 * 260 / 1.98e9 == pytest.approx(times.time_s)
 
 
 def test_a_stride_beyond_the_taps_leaves_pixels_unread():
