@@ -5,9 +5,9 @@ patches are gathered while they are loaded, so main memory moves the input once 
 one tap at every pixel the patches are the rows of the input; otherwise threads compute addresses beside the products
 (`gather_efficiency`).
 
-Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before;
-four suffice for the first layer of an image network. Depthwise convolutions have nothing to multiply matrices of: each output
-takes FY x FX loads and multiply-adds, beside one pass over input and output.
+Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before.
+Depthwise convolutions have nothing to multiply matrices of: each output takes FY x FX loads and multiply-adds, beside one
+pass over input and output.
 
 Limits: no dilation; no Winograd or FFT kernels, which cuDNN has for fp32 only where channels last; fused bias and activation
 are free.
@@ -33,13 +33,8 @@ from .times import Floats, Ints, KernelTimes
 VECTOR_BYTES: Final = 16
 """Bytes of channels that a load takes. Source: NVIDIA, Convolutional Layers User's Guide: channels in multiples of 8 (fp16)."""
 
-FIRST_LAYER_CHANNELS: Final = 4
-"""Channels that the input of a first layer is padded to, where it has no more and the stride is 2.
-
-Source: NVIDIA, Convolutional Layers User's Guide: "padding to 4 channels is sufficient if a stride of 2 is used"."""
-
 PADDING_KERNELS: Final = 2
-"""Kernels before one with padded channels: they copy input and weights (cuDNN, `nhwcAddPaddingKernel`)."""
+"""Kernels before one with padded channels: they copy input and weights (traces of cuDNN show `nhwcAddPaddingKernel` twice)."""
 
 TAP_INSTRUCTIONS: Final = 5
 """Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
@@ -113,8 +108,7 @@ class Convolutions:
         """Channels of a group as tensor-core kernels load them `[n]`."""
         channels = self.in_channels // self.groups
         vector = 8 * VECTOR_BYTES // DATATYPE_BITS[self.datatype]
-        is_first = (channels <= FIRST_LAYER_CHANNELS) & (self.stride == 2)
-        return np.where(is_first, FIRST_LAYER_CHANNELS, -(-channels // vector) * vector)
+        return -(-channels // vector) * vector
 
     @property
     def _is_padded(self) -> Flags:
