@@ -128,7 +128,7 @@ CONVOLUTION: Final = (
         value=0.8,
         low=0.4,
         high=1.0,
-        meaning="Speed of an implicit GEMM over that of a GEMM of the same size.",
+        meaning="Rate of the tensor cores over that in a GEMM where threads compute addresses beside the products.",
         source="assumption: a fifth for addresses; CUTLASS, implicit_gemm_convolution.md, has them computed by the threads",
     ),
 )

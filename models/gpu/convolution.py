@@ -1,13 +1,13 @@
 """Convolutions on NHWC tensors: implicit GEMM on tensor cores, depthwise on the vector units.
 
 A dense convolution is the product of a matrix of patches [B x OY x OX, FY x FX x C] and the weights [K, FY x FX x C]; the
-patches are gathered while they are loaded, so main memory moves the input once and not once per tap. Its costs are those of
-`Gemms` with that many input bytes, and those of the gather: tables of offsets before the first load, and threads that compute
-addresses where a GEMM's tiles are fetched in bulk (`gather_efficiency`). With one tap at every pixel only the tables are left.
+patches are gathered while they are loaded, so main memory moves the input once and not once per tap (`implicit_gemm`). With
+one tap at every pixel the patches are the rows of the input; otherwise threads compute addresses beside the products
+(`gather_efficiency`).
 
-Tensor-core kernels load 16 bytes of channels at once. An input with fewer channels than that (the first convolution of an
-image network) is computed on the vector units; other counts are padded to a multiple. Depthwise convolutions have nothing to
-multiply matrices of: each output takes FY x FX loads and multiply-adds, beside one pass over input and output.
+Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before.
+Depthwise convolutions have nothing to multiply matrices of: each output takes FY x FX loads and multiply-adds, beside one
+pass over input and output.
 
 Limits: no dilation; no Winograd or FFT kernels, which cuDNN has for fp32 only where channels last; fused bias and activation
 are free.
@@ -15,24 +15,26 @@ are free.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
+from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
 from .facts import CACHE_LATENCY_CYCLES, LANES
-from .gemm import Gemms
-from .memory_bound import stream_time_s
+from .implicit_gemm import ImplicitGemms
+from .memory_bound import Flags, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
 VECTOR_BYTES: Final = 16
 """Bytes of channels that a load takes. Source: NVIDIA, Convolutional Layers User's Guide: channels in multiples of 8 (fp16)."""
 
-GATHER_TRIPS: Final = 4
-"""Trips to the L2 before the first load beside a GEMM's: offsets of the taps and their bounds are tables (cuDNN, CUTLASS)."""
+PADDING_KERNELS: Final = 2
+"""Kernels before one with padded channels: they copy input and weights (traces of cuDNN show `nhwcAddPaddingKernel` twice)."""
 
 TAP_INSTRUCTIONS: Final = 5
 """Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
@@ -88,46 +90,29 @@ class Convolutions:
             ModelError: Unknown datatype, or groups that do not divide the channels.
         """
         self._check()
-        kind = np.where(self._is_depthwise, 2, np.where(self._is_thin, 1, 0))
-        total = np.zeros((3, len(self)))
-        regime = np.zeros(len(self), dtype=np.int64)
-        moved, choices = np.zeros(len(self)), [""] * len(self)
-        for which in (0, 1, 2):
-            rows = np.flatnonzero(kind == which)
-            if not len(rows):
-                continue
-            times = self._depthwise(rows, chip) if which == 2 else self._dense(rows, chip, is_thin=which == 1)
-            total[which, rows], regime[rows], moved[rows] = times.time_s, times.regime, times.main_memory_bytes
-            for place, choice in zip(rows, times.choices or [""] * len(rows), strict=True):
-                choices[place] = choice
-        slower = 1 / chip.constants["gather_efficiency"] - 1
-        work = np.maximum(total[0] + total[1] - chip.arch.launch.floor_s, 0.0)
-        trips = GATHER_TRIPS * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        # One tap at every pixel needs no gathering: its patches are the rows of the input.
-        gathers = (kind != 2) & ((self.kernel > 1) | (self.stride > 1))
-        gather = np.where(gathers, slower * work, 0.0) + np.where(kind != 2, trips, 0.0)
-        times = KernelTimes(
-            serial_s={
-                "implicit GEMM": total[0],
-                "on vector units": total[1],
-                "depthwise": total[2],
-                "gathering": gather,
-            },
-            regime=regime,
-            ops=self._ops,
-            main_memory_bytes=moved,
-            choices=tuple(choices),
-            notes=self._notes(chip),
-        )
-        return with_energy(times, chip, self.datatype)
+        depthwise = np.flatnonzero(self._is_depthwise)
+        dense = np.flatnonzero(~self._is_depthwise)
+        parts = [
+            (rows, price(rows, chip))
+            for rows, price in ((dense, self._dense), (depthwise, self._depthwise))
+            if len(rows)
+        ]
+        return with_energy(_together(parts, self._ops, self._notes(chip)), chip, self.datatype)
 
     @property
-    def _is_depthwise(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_depthwise(self) -> Flags:
         return (self.groups > 1) & (self.groups == self.in_channels)
 
     @property
-    def _is_thin(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return self.in_channels // self.groups * DATATYPE_BITS[self.datatype] < 8 * VECTOR_BYTES
+    def _padded_channels(self) -> Ints:
+        """Channels of a group as tensor-core kernels load them `[n]`."""
+        channels = self.in_channels // self.groups
+        vector = 8 * VECTOR_BYTES // DATATYPE_BITS[self.datatype]
+        return -(-channels // vector) * vector
+
+    @property
+    def _is_padded(self) -> Flags:
+        return (self._padded_channels * self.groups > self.in_channels) & ~self._is_depthwise
 
     @property
     def _ops(self) -> Floats:
@@ -135,11 +120,9 @@ class Convolutions:
         return (2.0 * self.batch * self.out_size**2 * self.out_channels * taps).astype(np.float64)
 
     def _notes(self, chip: Chip) -> tuple[str, ...]:
-        if not (self._is_thin & ~self._is_depthwise).any():
+        if not self._is_padded.any():
             return ()
-        return (
-            f"{chip.arch.name}: convolutions of fewer than {VECTOR_BYTES} bytes of channels run on the vector units",
-        )
+        return (f"{chip.arch.name}: channels are padded to a multiple of {VECTOR_BYTES} bytes, by kernels before",)
 
     def _check(self) -> None:
         if self.datatype not in DATATYPE_BITS:
@@ -149,41 +132,96 @@ class Convolutions:
             idx = int(np.flatnonzero(wrong)[0])
             raise ModelError(f"{self.label(idx)}: {self.groups[idx]} groups do not divide the channels")
 
-    def _input_bytes(self, rows: Ints) -> Floats:
-        """Bytes of the input that are read: with a stride above the taps, only the pixels that are used."""
-        touched = np.minimum(1.0, self.kernel[rows] / self.stride[rows]) ** 2
-        pixels = self.batch[rows] * self.in_size[rows] ** 2 * self.in_channels[rows]
+    def _input_bytes(self, channels: Ints) -> Floats:
+        """Bytes of an input of some channels that are read: with a stride above the taps, only the pixels that are used."""
+        touched = np.minimum(1.0, self.kernel / self.stride) ** 2
+        pixels = self.batch * self.in_size**2 * channels
         return (pixels * touched * DATATYPE_BITS[self.datatype] / 8).astype(np.float64)
 
-    def _dense(self, rows: Ints, chip: Chip, is_thin: bool) -> KernelTimes:
-        vector = 8 * VECTOR_BYTES // DATATYPE_BITS[self.datatype]
-        channels = self.in_channels[rows] // self.groups[rows]
-        padded = channels if is_thin else -(-channels // vector) * vector
-        return Gemms(
-            m=self.batch[rows] * self.out_size[rows] ** 2,
-            n=self.out_channels[rows] // self.groups[rows],
-            k=padded * self.kernel[rows] ** 2,
-            batch=self.groups[rows],
-            datatype="fp32" if is_thin else self.datatype,
-            output_bits=DATATYPE_BITS[self.datatype],
-            weights_in_cache=np.zeros(len(rows), dtype=np.bool_),
-            inputs_in_cache=np.full(len(rows), self.inputs_in_cache),
-            input_bytes=self._input_bytes(rows),
+    @property
+    def _output_bytes(self) -> Floats:
+        return (1.0 * self.batch * self.out_size**2 * self.out_channels * DATATYPE_BITS[self.datatype] / 8).astype(
+            np.float64
+        )
+
+    def _dense(self, rows: Ints, chip: Chip) -> KernelTimes:
+        channels, is_padded = self._padded_channels, self._is_padded
+        read, written = self._input_bytes(channels * self.groups), self._output_bytes
+        weights = self.out_channels * channels * self.kernel**2 * DATATYPE_BITS[self.datatype] / 8
+        # What was just written, or padded, is in the cache as far as it fits beside what is written now.
+        hits = np.where(is_padded | self.inputs_in_cache, hit_share(read + written, chip.arch.l2), 0.0)
+        kept = hits if self.inputs_in_cache else np.zeros(len(self))
+        product = ImplicitGemms(
+            m=(self.batch * self.out_size**2)[rows],
+            n=(self.out_channels // self.groups)[rows],
+            k=(channels * self.kernel**2)[rows],
+            groups=self.groups[rows],
+            has_taps=(self.kernel > 1)[rows],
+            gathers=((self.kernel > 1) | (self.stride > 1))[rows],
+            datatype=self.datatype,
+            read_bytes=(read * (1 - hits) + weights)[rows],
+            written_bytes=(written * (1 - kept))[rows],
         ).times(chip)
+        padding, copied = self._padding(chip)
+        return replace(
+            product,
+            serial_s={**product.serial_s, "padding channels": np.where(is_padded, padding, 0.0)[rows]},
+            main_memory_bytes=product.main_memory_bytes + np.where(is_padded, copied, 0.0)[rows],
+        )
+
+    def _padding(self, chip: Chip) -> tuple[Floats, Floats]:
+        """Time of the kernels that pad channels `[n]` [s], and their bytes of main memory."""
+        pixels = 1.0 * self.batch * self.in_size**2 * DATATYPE_BITS[self.datatype] / 8
+        read = (pixels * self.in_channels).astype(np.float64)
+        written = (pixels * self._padded_channels * self.groups).astype(np.float64)
+        if self.inputs_in_cache:
+            read = read * (1 - hit_share(read + written, chip.arch.l2))
+        each = chip.arch.launch.floor_s + chip.constants["tile_overhead_s"]
+        return PADDING_KERNELS * each + stream_time_s(chip, read, written), read + written
 
     def _depthwise(self, rows: Ints, chip: Chip) -> KernelTimes:
+        """Blocks that load weights and pixels, compute and store: each does so once, and many do at the same time."""
         outputs = (1.0 * self.batch * self.out_size**2 * self.out_channels)[rows]
-        read = np.where(self.inputs_in_cache, 0.0, self._input_bytes(rows))
-        written = outputs * DATATYPE_BITS[self.datatype] / 8
+        read, written = self._input_bytes(self.in_channels)[rows], self._output_bytes[rows]
+        if self.inputs_in_cache:
+            read = read * (1 - hit_share(read + written, chip.arch.l2))
         stream = stream_time_s(chip, read, written)
         issued = outputs * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * self.kernel[rows] ** 2)
         issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
+        work = np.sqrt(stream**2 + issue**2)
+        # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
+        trips = self.kernel[rows] * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
+        around = chip.constants["tile_overhead_s"] + trips
+        launch = np.full(len(rows), chip.arch.launch.floor_s)
         return KernelTimes(
-            serial_s={
-                "launch": np.full(len(rows), chip.arch.launch.floor_s),
-                "work": np.sqrt(stream**2 + issue**2),
-            },
-            regime=np.where(issue > stream, 0, 1),
+            serial_s={"launch": launch, "filling and draining": around, "depthwise": work},
+            regime=np.where(work < launch + around, 2, np.where(issue > stream, 0, 1)),
             ops=self._ops[rows],
             main_memory_bytes=read + written,
         )
+
+
+def _together(parts: Sequence[tuple[Ints, KernelTimes]], ops: Floats, notes: tuple[str, ...]) -> KernelTimes:
+    """Batches of some rows each, as one batch of all rows; a part that a row lacks lasts no time."""
+    count = len(ops)
+    serial: dict[str, Floats] = {}
+    overlapped: dict[str, dict[str, Floats]] = {}
+    regime, moved, choices = np.zeros(count, dtype=np.int64), np.zeros(count), [""] * count
+    for rows, times in parts:
+        for name, column in times.serial_s.items():
+            serial.setdefault(name, np.zeros(count))[rows] = column
+        for part, inside in times.overlapped_s.items():
+            for name, column in inside.items():
+                overlapped.setdefault(part, {}).setdefault(name, np.zeros(count))[rows] = column
+        regime[rows], moved[rows] = times.regime, times.main_memory_bytes
+        for row, choice in zip(rows.tolist(), times.choices, strict=False):
+            choices[row] = choice
+    return KernelTimes(
+        serial_s=serial,
+        overlapped_s=overlapped,
+        regime=regime,
+        ops=ops,
+        main_memory_bytes=moved,
+        choices=tuple(choices),
+        notes=tuple(dict.fromkeys((*notes, *(note for _, times in parts for note in times.notes)))),
+    )

@@ -13,7 +13,8 @@ import numpy as np
 
 from .attention import Attentions, BackendName
 from .gemm import Gemms
-from .memory_bound import MemoryKernels, MemoryOp
+from .memory_bound import MemoryKernels
+from .memory_structures import MemoryOp
 from .sequence import KernelSequence, Step
 from .times import Ints
 

@@ -1,35 +1,36 @@
 """Memory-bound kernels: element-wise ops, norms, softmax, reductions, transposes, quantisation, embedding lookup.
 
-Each op has a `Structure`: which bytes it moves and how its threads share the rows. From it come three times:
+Each op has a `Structure` (`memory_structures`). From it come four times:
 
-    stream   bytes / bandwidth, and the latency of main memory as far as the kernel fills the memory's queues
+    stream   bytes / bandwidth, by the mix of reads and writes
+    cache    bytes / bandwidth of the L2; sectors where access is strided
     rows     (where a block or warp walks a row) waves of rows x the dependent steps of one: trips to memory and reductions
     issue    instructions / (SMs x lanes x clock)
 
-Element-wise kernels take the longest of them. Row kernels overlap them only in part: their blocks load, reduce and store in
-turn, and blocks of a wave do so at the same time.
+Element-wise kernels take the longest of them, after the first bytes. Row kernels overlap them only in part: their blocks
+load, reduce and store in turn, and blocks of a wave do so at the same time. A trip to memory takes the longer the more is
+under way.
 
-Limits: L2 hits only where the caller says that inputs are there, or within one op of several passes; no bank conflicts.
+Limits: L2 hits only where the caller says that inputs are there, or within one op of several passes; no bank conflicts, and
+no slower copies between buffers whose distance is a multiple of a large power of two.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
+from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
 from .facts import CACHE_LATENCY_CYCLES, LANES
+from .memory_structures import REDUCE_THREADS, MemoryOp, Structure, special_of, structure_of
 from .times import Floats, Ints, KernelTimes
 
-MemoryOp = Literal[
-    "copy", "fill", "add", "mul", "mul_row", "gelu", "silu_mul", "rope", "softmax", "layernorm", "rmsnorm", "rowsum", "transpose",
-    "quantise", "embedding",
-]  # fmt: skip
 Flags = npt.NDArray[np.bool_]
 
 DEPENDENT_CYCLES: Final = 4.5
@@ -37,111 +38,27 @@ DEPENDENT_CYCLES: Final = 4.5
 
 Source: Luo et al., IPDPSW 2024: 4 cycles for fp32 FMA on Ampere and Hopper, more for conversions and special functions."""
 
-UNLOADED_SHARE: Final = 0.5
-"""Latency of an idle main memory over that under load, which `memory_latency_s` is; see its source."""
+DEPENDENT_SHARE: Final = 0.5
+"""Instructions of a reduction that need the result of the one before (assumption): values of a pair are combined side by side."""
+
+UNLOADED_SHARE: Final = 0.7
+"""Latency of an idle main memory, addresses not yet translated, over that under load, which `memory_latency_s` is (assumption)."""
+
+OVERLAP_POWER: Final = 2.5
+"""Power of the mean by which times add up that overlap in part (assumption): 1 is one after another, more is at once."""
+
+READ_LOSS: Final = 0.5
+"""Share of the peak that consecutive reads lose, over what `memory_efficiency` leaves of it."""
+WRITE_LOSS: Final = 0.2
+"""The same for writes."""
+TURNAROUND_LOSS: Final = 0.4
+"""Share that is lost besides when as much is read as is written."""
 
 BLOCK_BYTES: Final = 2048
 """Bytes that a block of 256 threads loads at once, 8 each. Source: PyTorch, aten/src/ATen/native/cuda/thread_constants.h."""
 
 SECTOR_BYTES: Final = 32
 """Bytes that the L2 delivers at least; a strided access moves two. Source: CUDA C++ Best Practices Guide, coalesced access to global memory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
-    """How an op's kernel is made; facts of PyTorch's kernels unless the op says otherwise.
-
-    Attributes:
-        reads: Elements read per element of the shape, compulsory.
-        writes: Elements written per element of the shape, compulsory.
-        writes_per_row: Elements written per row.
-        output_bits: Bits of an element written where that is not the datatype's.
-        rereads: Further passes over the input after the first; they hit in the L2 as far as it holds what they read.
-        kernels: Kernels that follow one another.
-        instructions: Instructions per element.
-        row_instructions: Instructions of each thread per row: reductions over the threads of the row.
-        chain_cycles: Cycles per element of a thread that nothing overlaps when few rows are resident.
-        row_threads: Threads that walk one row together; 0 where rows do not matter.
-        vector: Elements that such a thread loads at once.
-        loads_in_flight: Loads that such a thread has under way at once.
-        hits_per_load: Dependent trips to the cache for each load, beside the one to memory: a second pass.
-        overlap: How times that overlap add up: `full` is the longest, `part` the root of the sum of squares, `none` the
-            sum (a few blocks with barriers between loading, computing and storing).
-        is_strided: Reads or writes of neighbouring threads are in different sectors.
-    """
-
-    reads: float = 1
-    writes: float = 1
-    writes_per_row: float = 0
-    output_bits: int | None = None
-    rereads: int = 0
-    kernels: int = 1
-    instructions: float = 4
-    row_instructions: float = 0
-    chain_cycles: float = 0
-    row_threads: int = 0
-    vector: int = 1
-    loads_in_flight: int = 1
-    hits_per_load: float = 0
-    overlap: Literal["full", "part", "none"] = "full"
-    is_strided: bool = False
-
-
-STRUCTURES: Final[dict[MemoryOp, Structure]] = {
-    # Vectorised element-wise kernels: 16-byte accesses, a few instructions per element; erf and exp take some twenty.
-    "copy": Structure(instructions=2),
-    "fill": Structure(reads=0, instructions=1),
-    "add": Structure(reads=2, instructions=6),
-    "mul": Structure(reads=2, instructions=6),
-    "mul_row": Structure(instructions=6),  # by one row that stays in the cache: a weight, a scale, cosines
-    "gelu": Structure(instructions=30),
-    "silu_mul": Structure(reads=2, instructions=24),
-    "rope": Structure(instructions=12),
-    # Norms (`vectorized_layer_norm_kernel`): a block of 4 warps a row, vectors of 4 elements, statistics and then the
-    # normalised row, which is read again. Layer norm's statistics are Welford's update, with a division per element in
-    # sequence, and three values to reduce; RMS norm's are one sum.
-    "layernorm": Structure(
-        rereads=1, row_threads=128, vector=4, hits_per_load=1, overlap="part",
-        instructions=20, row_instructions=300, chain_cycles=120,
-    ),
-    "rmsnorm": Structure(
-        rereads=1, row_threads=128, vector=4, hits_per_load=1, overlap="part",
-        instructions=10, row_instructions=200, chain_cycles=45,
-    ),
-    # `reduce_kernel`: blocks of 512 threads over up to 16 rows, vectors of 4 elements.
-    "rowsum": Structure(
-        writes=0, writes_per_row=1, row_threads=32, vector=4, loads_in_flight=2, overlap="part",
-        instructions=4, row_instructions=60,
-    ),
-    # `cunn_SoftMaxForward`: a block of up to 1,024 threads a row: maximum, sum of exponentials, result, with barriers.
-    "softmax": Structure(
-        row_threads=1024, vector=8, hits_per_load=2, overlap="none",
-        instructions=42, row_instructions=60,
-    ),
-    "transpose": Structure(is_strided=True, instructions=20),
-    # Per-tensor fp8: clear the maximum, find it, divide and convert.
-    "quantise": Structure(output_bits=8, rereads=1, kernels=3, instructions=10),
-    "embedding": Structure(instructions=4),
-}  # fmt: skip
-"""Structure per op. Source: PyTorch 2.x, aten/src/ATen/native/cuda: Loops.cuh, layer_norm_kernel.cu, Reduce.cuh,
-PersistentSoftmax.cuh and SoftMax.cu, Copy.cu; instruction counts and chains are assumptions, counted from those sources."""
-
-WARP_SOFTMAX: Final = Structure(
-    row_threads=32, vector=32, overlap="part", instructions=40, row_instructions=60, chain_cycles=180
-)
-"""Rows of at most 1,024 elements: a warp each, all elements loaded at once, kept in registers (PersistentSoftmax.cuh)."""
-
-UNALIGNED_NORM: Final = Structure(
-    rereads=1, kernels=2, row_threads=512, vector=1, hits_per_load=1, overlap="part",
-    instructions=30, row_instructions=400, chain_cycles=60,
-)  # fmt: skip
-"""Norms of rows that are no multiple of 4: moments and result in two kernels, one element a load (layer_norm_kernel.cu)."""
-
-SMALL_SOFTMAX_COLS: Final = 1024
-"""Rows of at most so many elements are softmaxed by one warp that keeps them in registers (PersistentSoftmax.cuh)."""
-
-REDUCE_THREADS: Final = 512
-"""Threads of a block of `reduce_kernel`, over up to 16 rows (Reduce.cuh, `max_reduce_threads`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +95,7 @@ class MemoryKernels:
         structure = structure_of(self.op)
         if self.datatype not in DATATYPE_BITS:
             raise ModelError(f"unknown datatype '{self.datatype}'{nearest_hint(self.datatype, DATATYPE_BITS)}")
-        special, times = _special(self.op, self.cols), self._times_of(structure, chip)
+        special, times = special_of(self.op, self.cols), self._times_of(structure, chip)
         if special is not None and special[0].any():
             # Some rows are made in another way: both are priced and each row takes its own.
             times = _chosen(special[0], self._times_of(special[1], chip), times)
@@ -194,7 +111,7 @@ class MemoryKernels:
             cached = elements * 2 * SECTOR_BYTES
         issued = elements * structure.instructions + self.rows * threads * structure.row_instructions
         inside: dict[str, Floats] = {
-            "main memory": stream_time_s(chip, read, cold - read),
+            "main memory": moving_time_s(chip, read, cold - read),
             "cache": cached / (chip.constants["l2_bytes_per_cycle_sm"] * per_cycle),
             "issue": issued / (LANES * per_cycle),
             "rows": chain * np.maximum(waves, 1.0),
@@ -202,15 +119,17 @@ class MemoryKernels:
         times = np.array(list(inside.values()))
         longest = times.max(axis=0)
         work = np.array([inside[name] for name in ("main memory", "issue", "rows")])
-        together = {"full": longest, "part": np.sqrt((work**2).sum(axis=0)), "none": work.sum(axis=0)}[
-            structure.overlap
-        ]
+        in_part = (work**OVERLAP_POWER).sum(axis=0) ** (1 / OVERLAP_POWER)
+        together = {"full": longest, "part": in_part, "none": work.sum(axis=0)}[structure.overlap]
         floor = np.full(len(self), chip.arch.launch.floor_s * structure.kernels)
         # A kernel of several waits for the last block of the one before, and for that one's result.
         waits = structure.kernels * chip.constants["tile_overhead_s"] if structure.kernels > 1 else 0.0
+        # Threads that walk rows wait in the course of these.
+        first = np.zeros(len(self)) if structure.row_threads else first_bytes_time_s(chip, read)
         serial = {
             "launch": floor,
             "between kernels": np.full(len(self), waits),
+            "first bytes": first,
             "work": longest,
             "what does not overlap": np.maximum(together - longest, 0.0),
         }
@@ -225,18 +144,18 @@ class MemoryKernels:
 
     def _bytes(self, structure: Structure, chip: Chip, threads: Floats) -> tuple[Floats, Floats, Floats]:
         """Bytes of main memory, bytes that hit in the L2, and bytes of main memory that are read."""
-        bits, capacity = DATATYPE_BITS[self.datatype], chip.arch.l2.capacity_bytes
+        bits = DATATYPE_BITS[self.datatype]
         elements = 1.0 * self.rows * self.cols
         read = elements * structure.reads * bits / 8
         written = (elements * structure.writes + self.rows * structure.writes_per_row) * (
             (structure.output_bits or bits) / 8
         )
-        hits = cache_hit_share(read + written, capacity)
+        hits = hit_share(read + written, chip.arch.l2)
         first = np.where(self.inputs_in_cache, (1 - hits) * read, read)
         if structure.row_threads:
-            # A second pass reads what the resident rows have just read.
+            # A second pass reads what the resident rows have just read, half of them being written meanwhile.
             resident = np.minimum(1.0, _resident_rows(chip, threads) / self.rows)
-            hits = cache_hit_share((read + written) * resident, capacity)
+            hits = hit_share((read + written / 2) * resident, chip.arch.l2)
         again = structure.rereads * elements * structure.reads * bits / 8
         cold_read = first + again * (1 - hits)
         return cold_read + written, read - first + again * hits, cold_read
@@ -246,27 +165,37 @@ class MemoryKernels:
         if not structure.row_threads:
             return np.zeros(len(self)), np.ones(len(self)), np.zeros(len(self))
         threads = np.full(len(self), float(structure.row_threads))
-        if self.op == "rowsum":
-            threads = REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / 32)
-        loads = np.ceil(self.cols / (threads * structure.vector))
+        if structure.shares_block:
+            threads = REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / threads)
+        loads = np.maximum(self.cols / (threads * structure.vector), 1.0)
+        in_flight = np.minimum(loads, structure.loads_in_flight) * structure.vector * DATATYPE_BITS[self.datatype] / 8
+        resident = np.minimum(self.rows, _resident_rows(chip, threads))
         hit_s = CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        first_s = np.where(self.inputs_in_cache, hit_s, UNLOADED_SHARE * chip.constants["memory_latency_s"])
-        trips = np.ceil(loads / structure.loads_in_flight) * (first_s + structure.hits_per_load * hit_s)
-        cycles = np.ceil(self.cols / threads) * structure.chain_cycles + structure.row_instructions * DEPENDENT_CYCLES
+        memory_s = _latency_s(chip, resident * np.minimum(threads * in_flight, self._row_bytes))
+        first_s = np.where(self.inputs_in_cache, hit_s, memory_s)
+        trips = np.maximum(loads / structure.loads_in_flight, 1.0) * (first_s + structure.hits_per_load * hit_s)
+        steps = np.ceil(self.cols / threads) * structure.chain_cycles
+        reducing = structure.row_instructions * DEPENDENT_SHARE * DEPENDENT_CYCLES
+        cycles = steps + reducing
         return trips + cycles / chip.arch.max_clock_hz, self.rows / _resident_rows(chip, threads), threads
+
+    @property
+    def _row_bytes(self) -> Floats:
+        return (1.0 * self.cols * DATATYPE_BITS[self.datatype] / 8).astype(np.float64)
+
+
+def _latency_s(chip: Chip, in_flight_bytes: Floats) -> Floats:
+    """Latency of main memory with so many bytes under way [s].
+
+    It grows until they fill the memory's queues, and from there on as long as it takes to move them (Little's law).
+    """
+    loaded_s = chip.constants["memory_latency_s"]
+    load = in_flight_bytes / (chip.memory_bytes_per_s * loaded_s)
+    return loaded_s * np.maximum(UNLOADED_SHARE + (1 - UNLOADED_SHARE) * load, load)
 
 
 def _resident_rows(chip: Chip, threads: Floats) -> Floats:
     return chip.arch.num_sms * np.floor(chip.arch.sm.max_threads / threads)
-
-
-def _special(op: MemoryOp, cols: Ints) -> tuple[Flags, Structure] | None:
-    """Which rows another kernel takes, and how that is made."""
-    if op == "softmax":
-        return cols <= SMALL_SOFTMAX_COLS, WARP_SOFTMAX
-    if op in ("layernorm", "rmsnorm"):
-        return cols % 4 != 0, UNALIGNED_NORM
-    return None
 
 
 def _chosen(first: Flags, one: KernelTimes, other: KernelTimes) -> KernelTimes:
@@ -283,19 +212,6 @@ def _chosen(first: Flags, one: KernelTimes, other: KernelTimes) -> KernelTimes:
     )
 
 
-def structure_of(op: MemoryOp) -> Structure:
-    """How an op's kernel is made.
-
-    Raises:
-        ModelError: Unknown op.
-    """
-    if op not in STRUCTURES:
-        raise ModelError(
-            f"unknown memory-bound op '{op}'{nearest_hint(op, STRUCTURES)}; known: {', '.join(STRUCTURES)}"
-        )
-    return STRUCTURES[op]
-
-
 def cache_hit_share(footprint_bytes: Floats, capacity_bytes: float) -> Floats:
     """Share of accesses that hit when a footprint is gone through again and again.
 
@@ -308,17 +224,26 @@ def cache_hit_share(footprint_bytes: Floats, capacity_bytes: float) -> Floats:
 
 
 def stream_time_s(chip: Chip, read_bytes: Floats, written_bytes: Floats) -> Floats:
-    """Time of reading and writing main memory [s].
+    """Time of reading and writing main memory, with the wait for the first bytes [s]."""
+    return moving_time_s(chip, read_bytes, written_bytes) + first_bytes_time_s(chip, read_bytes)
 
-    A stream in one direction only has no turnaround of the bus and loses half as much of the peak. The latency of the
-    first loads shows as far as there are loads to fill the memory's queues: half of it when each SM has one block's.
 
-    Source: assumption for the half; JEDEC HBM3 (JESD238) states write-to-read and read-to-write turnaround times.
+def moving_time_s(chip: Chip, read_bytes: Floats, written_bytes: Floats) -> Floats:
+    """Time that main memory moves bytes [s].
+
+    What keeps it from its peak hits streams in part: reads of consecutive bytes half as much as tiles from many pages,
+    writes hardly, as the cache collects them and passes on what belongs together; each change of direction costs besides.
+
+    Source: JEDEC HBM3 (JESD238) states write-to-read and read-to-write turnaround times; the shares are assumptions.
     """
     both = read_bytes + written_bytes
-    one_way = np.abs(read_bytes - written_bytes) / np.maximum(both, 1.0)
-    efficiency = chip.constants["memory_efficiency"]
-    bandwidth = chip.memory_bytes_per_s * (efficiency + (1 - efficiency) / 2 * one_way**4)
-    latency = chip.constants["memory_latency_s"]
-    waiting = latency * read_bytes / np.maximum(both + chip.arch.num_sms * BLOCK_BYTES, 1.0)
-    return both / bandwidth + waiting
+    written = written_bytes / np.maximum(both, 1.0)
+    lost = READ_LOSS * (1 - written) + WRITE_LOSS * written + TURNAROUND_LOSS * 4 * written * (1 - written)
+    efficiency = 1 - (1 - chip.constants["memory_efficiency"]) * lost
+    return both / (chip.memory_bytes_per_s * efficiency)
+
+
+def first_bytes_time_s(chip: Chip, read_bytes: Floats) -> Floats:
+    """Time until the first bytes arrive [s]: the latency as far as loads fill the memory's queues, half of it when each
+    SM has one block's."""
+    return chip.constants["memory_latency_s"] * read_bytes / (read_bytes + chip.arch.num_sms * BLOCK_BYTES)

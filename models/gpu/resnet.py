@@ -8,7 +8,8 @@ import numpy as np
 
 from .convolution import Convolutions
 from .gemm import Gemms
-from .memory_bound import MemoryKernels, MemoryOp
+from .memory_bound import MemoryKernels
+from .memory_structures import MemoryOp
 from .sequence import KernelSequence, Step
 from .times import Ints
 

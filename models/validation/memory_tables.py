@@ -6,7 +6,8 @@ from typing import get_args
 
 import numpy as np
 
-from ..gpu.memory_bound import MemoryKernels, MemoryOp
+from ..gpu.memory_bound import MemoryKernels
+from ..gpu.memory_structures import MemoryOp
 from .measured import Measurements
 from .tables import Table, TableRow
 

@@ -5,7 +5,7 @@ import pytest
 
 from tileloom.archdsl import ModelError
 from tileloom.models.gpu.convolution import Convolutions
-from tileloom.models.gpu.gemm import Gemms
+from tileloom.models.gpu.memory_bound import stream_time_s
 
 from .chips import chip_of, with_memory
 
@@ -35,18 +35,35 @@ def convolutions(*shapes: Shape) -> Convolutions:
     )
 
 
-def test_one_tap_at_every_pixel_is_a_gemm_after_four_trips_for_its_tables():
-    chip = chip_of()
-    gemm = Gemms(
-        m=np.array([64 * 14 * 14]),
-        n=np.array([1024]),
-        k=np.array([256]),
-        datatype="bf16",
-        weights_in_cache=np.array([False]),
-        inputs_in_cache=np.array([False]),
-    )
-    times = convolutions((64, 256, 1024, 1, 1, 14, 1)).times(chip)
-    assert times.time_s == pytest.approx(gemm.times(chip).time_s + 4 * 260 / 1.98e9)
+def test_a_small_convolution_is_its_steps_one_after_another():
+    # 3,136 x 64 results in 98 tiles of 64 x 32, one an SM. Nine steps of 64 elements, of which neighbours fetch half:
+    # 48 rows of 128 bytes at 40 bytes a cycle. The table of offsets is a launch and 1.2 us; the first bytes take 0.6 us.
+    clock = 1.98e9
+    busiest = 0.6e-6 + 9 * 48 * 128 / (40 * clock) + 0.3e-6 * 64 * 32 / 128**2
+    moved = 2 * (56 * 56 * 64 * 2 + 64 * 576)
+    memory = moved / (0.92 * 3350e9)
+    times = convolutions((1, 64, 64, 3, 1, 56, 1)).times(chip_of())
+    assert times.choices == ("tile 64 x 32, split 1",)
+    assert times.time_s == pytest.approx(2 * 1.19e-6 + 1.2e-6 + np.hypot(busiest, memory))
+    assert times.main_memory_bytes == pytest.approx(moved)
+
+
+def test_a_reduction_of_one_step_needs_no_table_of_offsets():
+    one, two = (convolutions((1, channels, 256, 1, 1, 56, 1)).times(chip_of()) for channels in (64, 128))
+    assert one.serial_s["table of offsets"] == pytest.approx(0.0)
+    assert two.serial_s["table of offsets"] == pytest.approx(1.19e-6 + 1.2e-6)
+
+
+def test_long_reductions_of_few_results_are_split_and_added_up():
+    one_tap, taps = convolutions((1, 2048, 512, 1, 1, 7, 1), (1, 512, 512, 3, 1, 7, 1)).times(chip_of()).choices
+    assert not one_tap.endswith("split 1")
+    assert not taps.endswith("split 1")
+
+
+def test_more_images_are_never_faster():
+    batches = [1, 2, 4, 8, 16, 32, 64]
+    times = convolutions(*[(batch, 128, 128, 3, 1, 28, 1) for batch in batches]).times(chip_of()).time_s
+    assert (np.diff(times) >= -1e-12).all()
 
 
 def test_ops_count_real_taps_and_channels():
@@ -55,16 +72,26 @@ def test_ops_count_real_taps_and_channels():
     assert times.ops == pytest.approx(2 * 112 * 112 * 64 * 7 * 7 * 3)
 
 
-def test_few_channels_run_on_the_vector_units_and_say_so():
-    times = convolutions((1, 3, 64, 7, 2, 224, 1)).times(chip_of())
-    assert times.serial_s["on vector units"][0] > 0
-    assert times.notes == ("h100_sxm: convolutions of fewer than 16 bytes of channels run on the vector units",)
+def test_few_channels_are_padded_before_and_say_so():
+    # Two kernels copy input and weights: 8 images of 224 x 224 pixels, 3 channels read and 8 written.
+    times = convolutions((8, 3, 64, 7, 2, 224, 1)).times(chip_of())
+    pixels = 8.0 * 224 * 224 * 2
+    copied = stream_time_s(chip_of(), np.array([3 * pixels]), np.array([8 * pixels]))
+    assert times.serial_s["padding channels"] == pytest.approx(2 * (1.19e-6 + 1.2e-6) + copied)
+    assert "h100_sxm: channels are padded to a multiple of 16 bytes, by kernels before" in times.notes
+
+
+def test_channels_of_whole_vectors_are_not_padded():
+    times = convolutions((8, 64, 64, 3, 1, 56, 1)).times(chip_of())
+    assert times.serial_s["padding channels"] == pytest.approx(0.0)
+    assert times.notes == ()
 
 
 def test_depthwise_moves_input_and_output_once():
     times = convolutions((64, 384, 384, 3, 1, 14, 384)).times(chip_of())
     assert times.main_memory_bytes == pytest.approx(2 * 64 * 384 * 14 * 14 * 2)
-    assert times.serial_s["depthwise"] == pytest.approx(times.time_s)
+    # Around the work: a launch, 1.2 us, and a trip to the cache per row of taps.
+    assert times.serial_s["depthwise"] + 1.19e-6 + 1.2e-6 + 3 * 260 / 1.98e9 == pytest.approx(times.time_s)
 
 
 def test_a_stride_beyond_the_taps_leaves_pixels_unread():
