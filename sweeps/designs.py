@@ -95,7 +95,9 @@ class Blueprint:
     def _served(self, values: Mapping[str, InputValue]) -> tuple[ServedModel, ...]:
         overrides = overrides_from_python(values)
         faults = [
-            overrides.key_places[path].diagnostic(path, f"'{path}': what is swept of a workload is below its `serve`")
+            overrides.key_places[path].diagnostic(
+                path, "of a workload, fields of its `serve` can be swept, as workloads.NAME.serve.tp"
+            )
             for path in values
             if self.entries is None or path.split(".")[2:3] != ["serve"]
         ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from .designs import WORKLOADS, ServedModel
 from .evaluation import PointResult, Pricer
 from .execution import Chunk, Executor, WorkContext, WorkItem
 from .loading import Sweep
@@ -145,7 +146,7 @@ def metadata(sweep: Sweep, version: str) -> dict[str, object]:
                 {
                     "name": served.name,
                     "spec": spec.workloads[served.index].workload,
-                    "size": served_text(served.terms),
+                    "size": served_text(served, [axis.path for axis in sweep.space.axes]),
                     "unmodelled": (),
                     "notices": served.model.notes,
                 }
@@ -161,12 +162,22 @@ def metadata(sweep: Sweep, version: str) -> dict[str, object]:
     }
 
 
-def served_text(terms: ServeTerms) -> str:
-    """How a language model is served, as the specification has it, in one line."""
-    layout = " ".join(f"{name}={getattr(terms, name)}" for name in ("tp", "pp", "dp", "ep"))
-    return (
-        f"{terms.isl:,} tokens in, {terms.osl:,} out, {terms.concurrency:,} users on {layout}; {terms.quantisation}, "
-        f"{terms.kv} cache, {terms.policy}"
+def served_text(served: ServedModel, swept: Collection[str]) -> str:
+    """How a language model is served in all designs: its traffic, and terms that are not the default.
+
+    Args:
+        served: The model.
+        swept: Paths whose values differ between designs.
+    """
+    usual = ServeTerms().model_dump()
+    shown = {
+        name: value
+        for name, value in served.terms.model_dump().items()
+        if (name in ("isl", "osl", "concurrency") or value != usual[name])
+        and not any(f"{WORKLOADS}.{key}.serve.{name}" in swept for key in (served.name, served.index))
+    }
+    return ", ".join(
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in shown.items()
     )
 
 

@@ -170,8 +170,10 @@ class _Checker:
             self._fault("base", message)
         unread = "constants" if pricing is Pricing.MAPPING else "mapping"
         if find(self.document.root, (unread,)) is not None:
-            what = "GPUs and systems" if unread == "constants" else "spatial architectures"
-            self._fault(unread, f"'{base.name}' is of kind {base.kind}; `{unread}` is for {what}: leave it out")
+            what = "GPUs and systems" if unread == "constants" else "networks on spatial architectures"
+            self._fault(
+                unread, f"`{unread}` is for {what}; designs priced by {pricing.value} do not read it: leave it out"
+            )
 
     def check_objectives(self, pricing: Pricing, constraints: Mapping[int, Constraint]) -> None:
         """Report objectives and metrics that designs so priced do not have."""

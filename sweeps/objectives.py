@@ -6,6 +6,7 @@ of language models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,9 +54,8 @@ class Objective(StrEnum):
         return OBJECTIVE_METRICS.get(self, self.value)
 
     def cost(self, metrics: Mapping[str, float]) -> float:
-        """What is minimised: the metric, or its negative where larger is better."""
-        value = float(metrics[self.metric])
-        return -value if metric(self.metric).is_larger_better else value
+        """What is minimised; see `Metric.cost`."""
+        return metric(self.metric).cost(float(metrics[self.metric]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,15 @@ class Metric:
     word: str
     is_per_workload: bool = True
     is_larger_better: bool = False
+
+    def cost(self, value: float) -> float:
+        """What is minimised: the value; of a rate its reciprocal, the time per unit; of what else should be large its
+        negative. The front is the same by either, and a front's knee trades times, not rates."""
+        if not self.is_larger_better:
+            return value
+        if self.unit.endswith("/s"):
+            return 1 / value if value else math.inf
+        return -value
 
 
 _LATENCY_CYCLES = Metric(name="latency_cycles", label="Latency", unit="cycles", word="latency")
