@@ -32,7 +32,8 @@ from .estimate import (
     prices_of,
 )
 from .gpu.calibrations import Mode
-from .gpu.chip import make_chip
+from .gpu.chip import Chip, make_chip
+from .gpu.workloads import KernelEstimate, estimate_kernels
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -73,6 +74,7 @@ __all__ = [
     "AreaPart",
     "AxisInfo",
     "AxisNumbers",
+    "Chip",
     "ComputeNumbers",
     "Convention",
     "Counts",
@@ -86,6 +88,7 @@ __all__ = [
     "Hierarchy",
     "Holder",
     "KernelCycles",
+    "KernelEstimate",
     "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
@@ -115,6 +118,7 @@ __all__ = [
     "detailed_cycles",
     "elementwise",
     "estimate_batch",
+    "estimate_kernels",
     "estimate_network",
     "estimate_op",
     "estimate_vector_op",

@@ -12,6 +12,10 @@ def pricer_of(pricing: Pricing) -> Pricer:
         from .served import serving_pricer
 
         return serving_pricer()
+    if pricing is Pricing.KERNELS:
+        from .kerneled import kernel_pricer
+
+        return kernel_pricer()
     from .mapped import mapping_pricer
 
     return mapping_pricer()

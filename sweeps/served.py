@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from ..archdsl import (
     Description,
@@ -90,7 +91,7 @@ def _document(point: DesignPoint, served: ServedModel) -> Json:
     if layout.num_chips > service.fabric.num_chips:
         raise InfeasibleError(_too_few_chips(service, layout))
     document = estimate_document(service, serving.serve(service, layout, terms.concurrency))
-    notes = [*point.notes, *_texts(document["notes"])]
+    notes = [*point.notes, *cast("list[str]", document["notes"])]
     return {**document, "workload": served.name, "num_chips": layout.num_chips, "notes": notes}
 
 
@@ -125,11 +126,6 @@ def _worst(metric: Metric, each: Sequence[Mapping[str, float]]) -> float:
 def _number(value: object) -> float:
     assert isinstance(value, int | float)  # metrics are numbers of the document
     return float(value)
-
-
-def _texts(value: object) -> list[str]:
-    assert isinstance(value, list)
-    return [str(text) for text in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def _one_group(arch: Description) -> int:

@@ -12,6 +12,7 @@ from ..console import Terminal, examples
 from .sweep_run import run
 
 if TYPE_CHECKING:
+    from ..kernel_document import KernelsDocument
     from ..serving_documents import ServedDocument
     from ..store import DesignRecord, SweepResults
 
@@ -210,6 +211,7 @@ def export(
 
 
 def _show_one(terminal: Terminal, results: SweepResults, record: DesignRecord, as_json: bool) -> None:
+    from ..kernel_views import kernels_table
     from ..objectives import Pricing
     from ..store import PointStatus
     from ..summary import SCHEMA_VERSION, ops_table, record_json, record_table
@@ -237,6 +239,8 @@ def _show_one(terminal: Terminal, results: SweepResults, record: DesignRecord, a
         terminal.line(info.name)
         if results.pricing is Pricing.SERVING:
             _show_parts(terminal, cast("ServedDocument", document))
+        elif results.pricing is Pricing.KERNELS:
+            terminal.table(kernels_table(cast("KernelsDocument", document)))
         else:
             terminal.table(ops_table(document))
 

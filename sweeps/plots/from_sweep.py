@@ -65,7 +65,7 @@ def front_plot(
 
 
 def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
-    """Draw a sweep: its trade-off, and for every network of ops the breakdown and roofline of the knee.
+    """Draw a sweep: its trade-off, and for mapped networks the breakdown and roofline of the knee.
 
     Args:
         results: The sweep.
@@ -77,7 +77,7 @@ def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
     commit = code_version()
     plot = front_plot(results, commit=commit)
     found = [plot_pareto(plot, folder / "pareto")]
-    if plot.knee is not None and results.pricing is not Pricing.SERVING:
+    if plot.knee is not None and results.pricing is Pricing.MAPPING:
         point = plot.points[plot.knee]
         names = varying_parameters(plot.points)
         shown = zip(short_names(names), (dict(point.parameters)[name] for name in names), strict=True)

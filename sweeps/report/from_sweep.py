@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from ..kernel_document import parts_of
 from ..objectives import Metric, Objective, Pricing
 from ..plots.from_sweep import caption_of, front_plot, input_text, reason_of, standing_of
 from ..plots.front import Standing
@@ -17,6 +18,7 @@ from .page import write_report
 
 if TYPE_CHECKING:
     from ..document import EstimateDocument
+    from ..kernel_document import KernelsDocument
     from ..serving_documents import ServedDocument
 
 MAX_BREAKDOWNS: Final = 3000
@@ -99,7 +101,10 @@ def _kept_breakdowns(
 
 
 def _documents(results: SweepResults, record: DesignRecord) -> tuple[EstimateDocument | ServedDocument, ...]:
-    return cast("tuple[EstimateDocument | ServedDocument, ...]", results.breakdown(record.id))
+    found = results.breakdown(record.id)
+    if results.pricing is Pricing.KERNELS:
+        return tuple(parts_of(cast("KernelsDocument", document)) for document in found)
+    return cast("tuple[EstimateDocument | ServedDocument, ...]", found)
 
 
 def _values(metrics: Mapping[str, float], wanted: tuple[ReportMetric, ...]) -> tuple[float | None, ...]:

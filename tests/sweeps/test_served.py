@@ -92,8 +92,8 @@ def test_what_cannot_be_is_infeasible_with_what_is_missing(results: SweepResults
 
 
 def test_variant_says_what_it_borrows(results: SweepResults) -> None:
-    notes = results.breakdown(results.records[0].id)[0]["notes"]
-    assert isinstance(notes, list)
+    document: Any = results.breakdown(results.records[0].id)[0]
+    notes: list[str] = document["notes"]
     assert "h100_sxm_variant has no measurements: constants of h100_sxm (frameworks_warm) are borrowed" in notes
     assert any("in proportion to SMs and boost clock" in note for note in notes)
 
