@@ -31,6 +31,7 @@ from .estimate import (
     estimate_vector_op,
     prices_of,
 )
+from .gpu.attention_patterns import AttentionOp, KernelOp, join_attention
 from .gpu.calibrations import Mode
 from .gpu.chip import Chip, make_chip
 from .gpu.workloads import KernelEstimate, estimate_kernels
@@ -72,6 +73,7 @@ __all__ = [
     "Action",
     "ArchNumbers",
     "AreaPart",
+    "AttentionOp",
     "AxisInfo",
     "AxisNumbers",
     "Chip",
@@ -89,6 +91,7 @@ __all__ = [
     "Holder",
     "KernelCycles",
     "KernelEstimate",
+    "KernelOp",
     "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
@@ -124,6 +127,7 @@ __all__ = [
     "estimate_vector_op",
     "fit_constants",
     "hierarchy_of",
+    "join_attention",
     "make_chip",
     "make_machine",
     "make_nest",

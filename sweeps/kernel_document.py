@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypedDict
 
 from ..archdsl import GpuArch, Workload, WorkloadError
-from ..models import Chip, KernelEstimate, Part, estimate_kernels, make_chip
+from ..models import Chip, KernelEstimate, Part, estimate_kernels, join_attention, make_chip
 from .document import ShareDocument, UnmodelledDocument
 from .documenting import unmodelled_documents, unmodelled_share
-from .estimation import merge_equal_ops
+from .estimation import merge_equal
 from .serving_documents import PartDocument, ServedDocument, part_document
 from .spec import ConstantsOptions
 
@@ -23,7 +23,7 @@ SCHEMA_VERSION: Final = 1
 
 LEFT_OUT: Final = (
     "gaps between kernels beyond the launch floor; overlap of kernels; the host",
-    "fusion: each op is one kernel, attention its products and its softmax",
+    "fusion of kernels other than those of attention",
     "area",
 )
 PJ_PER_J: Final = 1e12
@@ -98,7 +98,7 @@ def kernels_document(workload: Workload, chip: Chip, notices: Sequence[str] = ()
         ModelError: The chip cannot run an op.
         WorkloadError: The workload has no ops.
     """
-    ops = merge_equal_ops(workload)
+    ops = merge_equal(join_attention(workload.ops))
     if not ops:
         raise WorkloadError(f"{workload.name}: nothing in it can be modelled, so there is nothing to estimate")
     kernels = [_kernel_document(estimate, chip) for estimate in estimate_kernels(ops, chip)]

@@ -3,11 +3,12 @@
     contraction of two tensors      GEMM, batched over the dims that all three tensors have
     square convolution              implicit GEMM, depthwise or on vector units: `Convolutions`
     other convolution               GEMM of its size over the input's own bytes (noted)
+    attention (`join_attention`)    one FlashAttention 2 kernel: `Attentions`
     vector work                     one pass over inputs and results at sustained bandwidth, or its instructions
 
-Limits: ops run one after another as they stand; attention is its products and its softmax, no fused kernel. Ops know
-sizes, not rows, so that norms and softmax are streams (`MemoryKernels` has their rows). A result is in the cache for the
-next op as far as it fits; what takes the weight's role never is.
+Limits: ops run one after another as they stand; nothing else is fused. Ops know sizes, not rows, so that norms and softmax
+are streams (`MemoryKernels` has their rows). Of masks only the size is known, so that attention leaves nothing out. A
+result is in the cache for the next op as far as it fits; what takes the weight's role never is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import numpy as np
 
 from ...archdsl import DATATYPE_BITS, DimClass, ModelError, Op, TensorRole, VectorOp, nearest_hint
 from ..parts import Part
+from .attention import Attentions
+from .attention_patterns import AttentionOp, KernelOp, extent
 from .cache import hit_share
 from .chip import Chip
 from .convolution import OUTPUT_INSTRUCTIONS, TAP_INSTRUCTIONS, Convolutions
@@ -51,7 +54,7 @@ class KernelEstimate:
         notes: Approximations.
     """
 
-    op: Op | VectorOp
+    op: KernelOp
     kernel: str
     time: Part
     regime: Regime
@@ -62,7 +65,7 @@ class KernelEstimate:
     notes: tuple[str, ...]
 
 
-def estimate_kernels(ops: Sequence[Op | VectorOp], chip: Chip) -> tuple[KernelEstimate, ...]:
+def estimate_kernels(ops: Sequence[KernelOp], chip: Chip) -> tuple[KernelEstimate, ...]:
     """Price the ops of a network, which run in their order.
 
     Args:
@@ -83,7 +86,7 @@ def estimate_kernels(ops: Sequence[Op | VectorOp], chip: Chip) -> tuple[KernelEs
     return tuple(found[idx] for idx in range(len(ops)))
 
 
-def _estimate(op: Op | VectorOp, plan: _Plan, kernels: Kernels, times: KernelTimes, row: int) -> KernelEstimate:
+def _estimate(op: KernelOp, plan: _Plan, kernels: Kernels, times: KernelTimes, row: int) -> KernelEstimate:
     assert times.energy_j is not None  # every family gives energies
     return KernelEstimate(
         op=op,
@@ -196,6 +199,26 @@ class _ConvolutionFamily:
 
 
 @dataclass(frozen=True, slots=True)
+class _AttentionFamily:
+    datatype: str
+
+    def kernels(self, columns: Ints) -> Kernels:
+        """Columns: heads, queries, keys and elements of a head."""
+        heads, query_len, kv_len, head_dim = columns
+        return Attentions(
+            batch=np.ones_like(heads),
+            query_heads=heads,
+            kv_heads=heads,
+            head_dim=head_dim,
+            query_len=query_len,
+            kv_len=kv_len,
+            window=np.zeros_like(heads),
+            datatype=self.datatype,
+            is_causal=False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _StreamFamily:
     datatype: str
     is_first: bool
@@ -217,16 +240,19 @@ class _StreamFamily:
 class _Plan:
     """Which batch an op belongs to, and its row there."""
 
-    family: _ProductFamily | _ConvolutionFamily | _StreamFamily
+    family: _ProductFamily | _ConvolutionFamily | _AttentionFamily | _StreamFamily
     columns: tuple[int, ...]
     notes: tuple[str, ...] = ()
 
 
-def _plan(op: Op | VectorOp, *, is_first: bool) -> _Plan:
+def _plan(op: KernelOp, *, is_first: bool) -> _Plan:
     if op.datatype not in DATATYPE_BITS:
         raise ModelError(f"{op.name}: unknown datatype '{op.datatype}'{nearest_hint(op.datatype, DATATYPE_BITS)}")
     if isinstance(op, VectorOp):
         return _vector_plan(op, is_first)
+    if isinstance(op, AttentionOp):
+        note = f"attention: one FlashAttention 2 kernel in place of {op.num_ops} ops, without what a mask leaves out"
+        return _Plan(_AttentionFamily(op.datatype), (op.heads, op.query_len, op.kv_len, op.head_dim), (note,))
     if len(op.tensors) != 3:
         raise ModelError(
             f"{op.name} ({op.kind}) has {len(op.tensors)} tensors; kernels multiply two into a third: split it into such ops"
@@ -244,17 +270,13 @@ def _vector_plan(op: VectorOp, is_first: bool) -> _Plan:
     return _Plan(_StreamFamily(op.datatype, is_first), columns, (note,) if op.passes > 1 else ())
 
 
-def _extent(op: Op, dim_class: DimClass) -> int:
-    return math.prod(size for dim, size in op.dims if op.dim_class(dim) is dim_class)
-
-
 def _product_plan(op: Op, is_first: bool) -> _Plan:
     bits = DATATYPE_BITS[op.datatype]
     weight = next((tensor for tensor in op.tensors if tensor.role is TensorRole.WEIGHT), op.tensors[1])
     family = _ProductFamily(
         op.datatype, weight.bits if weight.bits != bits else None, op.output.bits, is_first, has_own_input=False
     )
-    sides = (_extent(op, c) for c in (DimClass.PIXEL, DimClass.OUTPUT_CHANNEL, DimClass.REDUCTION, DimClass.GROUP))
+    sides = (extent(op, c) for c in (DimClass.PIXEL, DimClass.OUTPUT_CHANNEL, DimClass.REDUCTION, DimClass.GROUP))
     return _Plan(family, (*sides, 0))
 
 
@@ -288,11 +310,11 @@ def _is_square(windows: tuple[_Window, ...]) -> bool:
 
 
 def _square_plan(op: Op, window: _Window, is_first: bool) -> _Plan:
-    groups = _extent(op, DimClass.GROUP)
+    groups = extent(op, DimClass.GROUP)
     columns = (
-        _extent(op, DimClass.PIXEL) // window.out_size**2,
-        groups * (_extent(op, DimClass.REDUCTION) // window.taps**2),
-        groups * _extent(op, DimClass.OUTPUT_CHANNEL),
+        extent(op, DimClass.PIXEL) // window.out_size**2,
+        groups * (extent(op, DimClass.REDUCTION) // window.taps**2),
+        groups * extent(op, DimClass.OUTPUT_CHANNEL),
         window.taps,
         window.stride,
         window.out_size * window.stride,
@@ -304,15 +326,15 @@ def _square_plan(op: Op, window: _Window, is_first: bool) -> _Plan:
 
 
 def _other_window_plan(op: Op, windows: tuple[_Window, ...], is_first: bool) -> _Plan:
-    groups, filters = _extent(op, DimClass.GROUP), _extent(op, DimClass.OUTPUT_CHANNEL)
+    groups, filters = extent(op, DimClass.GROUP), extent(op, DimClass.OUTPUT_CHANNEL)
     taps = math.prod(window.taps for window in windows)
     read = op.tensor_bytes(op.tensors[0])
-    if groups > 1 and filters == 1 and _extent(op, DimClass.REDUCTION) == taps:
-        elements = _extent(op, DimClass.PIXEL) * groups
+    if groups > 1 and filters == 1 and extent(op, DimClass.REDUCTION) == taps:
+        elements = extent(op, DimClass.PIXEL) * groups
         columns = (read, op.tensor_bytes(op.output), elements, OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * taps)
         note = "depthwise, not square: the longer of its stream and its instructions"
         return _Plan(_StreamFamily(op.datatype, is_first), columns, (note,))
     family = _ProductFamily(op.datatype, None, op.output.bits, is_first, has_own_input=True)
     note = "convolution that is not square, or dilated: a product of its size; gathering is not counted"
-    columns = (_extent(op, DimClass.PIXEL), filters, _extent(op, DimClass.REDUCTION), groups, read)
+    columns = (extent(op, DimClass.PIXEL), filters, extent(op, DimClass.REDUCTION), groups, read)
     return _Plan(family, columns, (note,))

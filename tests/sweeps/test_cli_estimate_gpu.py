@@ -57,8 +57,8 @@ def test_table_names_kernels_and_regimes(capsys: pytest.CaptureFixture[str]) -> 
     status, out, err = run(capsys, *BLOCK, *CALIBRATED)
     assert status == ExitCode.DONE
     assert "fp16 64x256x256" in out and "latency bound" in out
-    assert "distinct ops in 15 kernels; constants: calibration own_cold" in out
-    assert "note: attention_weights: softmax: one pass over inputs and results; its rows are not known" in err
+    assert "distinct ops in 12 kernels; constants: calibration own_cold" in out
+    assert "note: scores: attention: one FlashAttention 2 kernel in place of 4 ops" in err
 
 
 def test_overridden_chip_borrows_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

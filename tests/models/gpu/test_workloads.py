@@ -9,6 +9,8 @@ import pytest
 
 from tileloom.archdsl import ModelError, Op, VectorOp, load_arch, parse_notation
 from tileloom.compiler import load_workload
+from tileloom.models.gpu.attention import Attentions
+from tileloom.models.gpu.attention_patterns import AttentionOp, join_attention
 from tileloom.models.gpu.chip import Chip, make_chip
 from tileloom.models.gpu.gemm import Gemms
 from tileloom.models.gpu.resnet import resnet50
@@ -53,6 +55,41 @@ def test_every_op_of_a_network_is_priced_in_its_place(chip: Chip) -> None:
     assert all(estimate.time.amount >= chip.launch_s and estimate.energy_j > 0 for estimate in found)
     notes = {estimate.op.kind: estimate.notes for estimate in found}
     assert notes["softmax"] == ("softmax: one pass over inputs and results; its rows are not known",)
+
+
+def test_attention_spelt_out_in_ops_is_one_kernel(chip: Chip) -> None:
+    ops = load_workload("transformer_block:dtype=fp16,hidden=1024,heads=8,seq=4096").ops
+    (attention,) = [op for op in join_attention(ops) if isinstance(op, AttentionOp)]
+    assert (attention.heads, attention.query_len, attention.kv_len, attention.head_dim) == (8, 4096, 4096, 128)
+    assert (attention.name, attention.num_ops) == ("scores", 4)
+    spelt_out = [op for op in ops if op.name in ("scores", "masked", "attention_weights", "context")]
+    assert attention.macs == sum(op.macs for op in spelt_out)
+    (joined,) = estimate_kernels([attention], chip)
+    sizes = {"query_heads": 8, "kv_heads": 8, "head_dim": 128, "query_len": 4096, "kv_len": 4096, "batch": 1, "window": 0}
+    columns = {name: np.array([size]) for name, size in sizes.items()}
+    kernel = Attentions(**columns, datatype="fp16", is_causal=False).times(chip)
+    assert joined.time.amount == pytest.approx(kernel.time_s[0])
+    apart = estimate_kernels(spelt_out, chip)
+    assert joined.time.amount < sum(estimate.time.amount for estimate in apart)
+    assert joined.main_memory_bytes < sum(estimate.main_memory_bytes for estimate in apart)
+
+
+@pytest.mark.parametrize(
+    "sizes", ["dtype=int8,hidden=256,heads=4", "dtype=fp32,hidden=256,heads=4", "dtype=fp16,hidden=1024,heads=2"]
+)
+def test_attention_that_no_kernel_has_stays_as_it_is(sizes: str) -> None:
+    ops = load_workload(f"transformer_block:{sizes},seq=64").ops
+    assert join_attention(ops) == ops
+
+
+def test_products_that_do_not_fit_together_are_not_attention() -> None:
+    ops = load_workload("transformer_block:dtype=fp16,hidden=256,heads=4,seq=64").ops
+    names = [op.name for op in ops]
+    without = [op for op in ops if op.name != "attention_weights"]
+    assert all(isinstance(op, Op | VectorOp) for op in join_attention(without))
+    elsewhere = list(ops)
+    elsewhere[names.index("context")] = replace(elsewhere[names.index("context")], count=2)
+    assert join_attention(elsewhere) == tuple(elsewhere)
 
 
 def test_vector_work_takes_its_stream_or_its_instructions(chip: Chip) -> None:
