@@ -13,7 +13,7 @@ def pricer_of(pricing: Pricing) -> Pricer:
 
         return serving_pricer()
     if pricing is Pricing.KERNELS:
-        from .kerneled import kernel_pricer
+        from .launched import kernel_pricer
 
         return kernel_pricer()
     from .mapped import mapping_pricer
