@@ -65,17 +65,17 @@ def test_attention_spelt_out_in_ops_is_one_kernel(chip: Chip) -> None:
     spelt_out = [op for op in ops if op.name in ("scores", "masked", "attention_weights", "context")]
     assert attention.macs == sum(op.macs for op in spelt_out)
     (joined,) = estimate_kernels([attention], chip)
-    sizes = {
-        "query_heads": 8,
-        "kv_heads": 8,
-        "head_dim": 128,
-        "query_len": 4096,
-        "kv_len": 4096,
-        "batch": 1,
-        "window": 0,
-    }
-    columns = {name: np.array([size]) for name, size in sizes.items()}
-    kernel = Attentions(**columns, datatype="fp16", is_causal=False).times(chip)
+    kernel = Attentions(
+        batch=np.array([1]),
+        query_heads=np.array([8]),
+        kv_heads=np.array([8]),
+        head_dim=np.array([128]),
+        query_len=np.array([4096]),
+        kv_len=np.array([4096]),
+        window=np.array([0]),
+        datatype="fp16",
+        is_causal=False,
+    ).times(chip)
     assert joined.time.amount == pytest.approx(kernel.time_s[0])
     apart = estimate_kernels(spelt_out, chip)
     assert joined.time.amount < sum(estimate.time.amount for estimate in apart)
