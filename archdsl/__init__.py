@@ -64,7 +64,9 @@ from .language_weights import (
 from .legality import MappingFault, check_mapping, require_legal
 from .loading import (
     Arch,
+    Description,
     arch_from_tree,
+    description_from_tree,
     load_arch,
     load_description,
     load_system,
@@ -93,6 +95,7 @@ from .nodes import (
     Ports,
 )
 from .notation import is_notation, parse_notation
+from .overrides import apply_overrides, overrides_from_python
 from .reference import reference_markdown
 from .spatial import Control, SpatialArch
 from .spec import Fault, Spec, field_names, nearest_hint
@@ -100,6 +103,7 @@ from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, w
 from .topology import Dragonfly, Switch, Torus
 from .units import Bandwidth, Dimension
 from .validation import validate_document, validate_tree
+from .variants import Variant, variant_from_tree
 from .workload import (
     DimClass,
     Op,
@@ -142,6 +146,7 @@ __all__ = [
     "Compute",
     "ComputeType",
     "Control",
+    "Description",
     "DescriptionTree",
     "Diagnostic",
     "DimClass",
@@ -212,6 +217,7 @@ __all__ = [
     "ToolkitError",
     "Torus",
     "Unmodelled",
+    "Variant",
     "VectorOp",
     "WeightRole",
     "WeightTensor",
@@ -221,6 +227,7 @@ __all__ = [
     "YamlMap",
     "YamlScalar",
     "YamlTree",
+    "apply_overrides",
     "arch_from_tree",
     "arch_hash",
     "arch_json_schema",
@@ -229,6 +236,7 @@ __all__ = [
     "check_mapping",
     "check_program",
     "decode",
+    "description_from_tree",
     "disassemble",
     "dump_arch",
     "dump_mapping",
@@ -262,6 +270,7 @@ __all__ = [
     "nearest_hint",
     "num_active_weights",
     "num_weights",
+    "overrides_from_python",
     "parse_mapping",
     "parse_notation",
     "parse_yaml",
@@ -284,6 +293,7 @@ __all__ = [
     "validate_document",
     "validate_tree",
     "value_range",
+    "variant_from_tree",
     "weight_tensors",
     "whole_cycles",
     "written_mapping",

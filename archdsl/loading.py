@@ -20,6 +20,7 @@ from .validation import sorted_faults, validate_tree
 from .yamltree import Path, YamlMap, YamlScalar, YamlTree
 
 Arch = SpatialArch | GpuArch
+Description = Arch | System
 ARCH_KINDS: dict[str, type[SpatialArch | GpuArch]] = {"spatial": SpatialArch, "gpu": GpuArch}
 
 
@@ -80,13 +81,21 @@ def arch_from_tree(tree: DescriptionTree, overrides: AbstractMapping[str, object
 
 def load_description(
     path_or_preset: str | FilePath, overrides: AbstractMapping[str, object] | None = None
-) -> Arch | System:
+) -> Description:
     """Load and check an architecture or a system, whichever the file's `kind` says.
 
     Raises:
         ArchError: With every fault of the file and the overrides in its diagnostics.
     """
-    tree = read_tree(path_or_preset)
+    return description_from_tree(read_tree(path_or_preset), overrides)
+
+
+def description_from_tree(tree: DescriptionTree, overrides: AbstractMapping[str, object] | None = None) -> Description:
+    """Check a tree as an architecture or a system, whichever its `kind` says.
+
+    Raises:
+        ArchError: With every fault in its diagnostics.
+    """
     kind = tree.root.entries.get("kind")
     is_system = isinstance(kind, YamlScalar) and kind.value == "system"
     return system_from_tree(tree, overrides) if is_system else arch_from_tree(tree, overrides)

@@ -31,10 +31,12 @@ from .estimate import (
     estimate_vector_op,
     prices_of,
 )
+from .gpu.attention_patterns import AttentionOp, KernelOp, join_attention
 from .gpu.calibrations import Mode
-from .gpu.chip import make_chip
+from .gpu.chip import Chip, make_chip
 from .gpu.ranking import RankedTiling, TiledProduct, TilingRanking, candidate_tilings, rank_tilings
 from .gpu.tilings import Tiling
+from .gpu.workloads import KernelEstimate, estimate_kernels
 from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
 from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
 from .parts import Part, max_of, sum_of
@@ -74,8 +76,10 @@ __all__ = [
     "Action",
     "ArchNumbers",
     "AreaPart",
+    "AttentionOp",
     "AxisInfo",
     "AxisNumbers",
+    "Chip",
     "ComputeNumbers",
     "Convention",
     "Counts",
@@ -89,6 +93,8 @@ __all__ = [
     "Hierarchy",
     "Holder",
     "KernelCycles",
+    "KernelEstimate",
+    "KernelOp",
     "KernelTiming",
     "LevelInfo",
     "LevelNumbers",
@@ -124,11 +130,13 @@ __all__ = [
     "detailed_cycles",
     "elementwise",
     "estimate_batch",
+    "estimate_kernels",
     "estimate_network",
     "estimate_op",
     "estimate_vector_op",
     "fit_constants",
     "hierarchy_of",
+    "join_attention",
     "make_chip",
     "make_machine",
     "make_nest",

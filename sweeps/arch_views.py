@@ -6,7 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..archdsl import Arch, ArchError, System
+from ..archdsl import (
+    Arch,
+    ArchError,
+    Description,
+    System,
+)
 from .plots.blocks import Block, rows_of
 from .plots.style import quantity_text
 from .plots.totals import ArchTotals, totals_of
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 ABSENT: Final = "-"
 
 
-def summary_text(description: Arch | System) -> str:
+def summary_text(description: Description) -> str:
     """What a checked file describes, e.g. `spatial, 168 PEs`."""
     if isinstance(description, System):
         return f"system, {number_text(len(description.chip_names), 'chip')}"

@@ -100,6 +100,7 @@ def _changed_settings(first: SweepResults, second: SweepResults) -> dict[str, tu
             "objectives": ", ".join(results.objectives),
             "constraints": "; ".join(results.constraints),
             "mapping": json.dumps(dict(results.mapping)),
+            "constants": json.dumps(dict(results.constants)),
             "sampler": json.dumps(dict(results.sampler)),
             "model version": results.model_version,
         }

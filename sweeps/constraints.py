@@ -17,7 +17,7 @@ from typing import Final
 
 from ..archdsl import nearest_hint
 from .objectives import METRIC_NAMES
-from .quantities import KNOWN_UNITS, parse_quantity
+from .quantities import KNOWN_UNITS, BandwidthUnit, parse_quantity
 
 Environment = Mapping[str, float]
 
@@ -45,6 +45,10 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[[list[float]], float], int, int]]] = 
     "ceil": (lambda args: math.ceil(args[0]), 1, 1),
     "floor": (lambda args: math.floor(args[0]), 1, 1),
     "log2": (lambda args: math.log2(args[0]), 1, 1),
+}
+_OTHER_BANDWIDTHS: Final = {
+    "bytes/s": "a bandwidth per second; constraints see bandwidths in B/cycle",
+    "bytes/cycle": "a bandwidth per cycle; constraints on GPUs and systems see bandwidths in B/s",
 }
 _ALLOWED: Final = f"+ - * / // % **, < <= > >= == !=, and, or, not, parentheses and {', '.join(_FUNCTIONS)}"
 
@@ -100,13 +104,17 @@ class Constraint:
             return False
 
 
-def parse_constraint(text: str) -> Constraint:
+def parse_constraint(text: str, bandwidths: BandwidthUnit = "bytes/cycle") -> Constraint:
     """Parse one constraint, for example `area_mm2 <= 20 and clock >= 500 MHz`.
+
+    Args:
+        text: The constraint.
+        bandwidths: Unit in which the paths that it reads have bandwidths.
 
     Raises:
         ConstraintError: It is no comparison, or uses something that is not whitelisted.
     """
-    plain = _without_units(text)
+    plain = _without_units(text, bandwidths)
     try:
         tree = ast.parse(plain.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
@@ -124,7 +132,7 @@ _QUANTITY: Final = re.compile(
 )
 
 
-def _without_units(text: str) -> str:
+def _without_units(text: str, bandwidths: BandwidthUnit) -> str:
     """The text with every quantity replaced by its canonical number."""
 
     def put(found: re.Match[str]) -> str:
@@ -139,10 +147,8 @@ def _without_units(text: str) -> str:
         if quantity is None:
             hint = nearest_hint(unit, KNOWN_UNITS, show=8)
             raise ConstraintError(f"unknown unit '{unit}' in '{found[0]}'{hint}", found.start("unit"))
-        if quantity.canonical_unit == "bytes/s":
-            raise ConstraintError(
-                f"'{found[0]}' is a bandwidth per second; constraints see bandwidths in B/cycle", found.start()
-            )
+        if quantity.canonical_unit in _OTHER_BANDWIDTHS and quantity.canonical_unit != bandwidths:
+            raise ConstraintError(f"'{found[0]}' is {_OTHER_BANDWIDTHS[quantity.canonical_unit]}", found.start())
         return repr(quantity.value)
 
     return _QUANTITY.sub(put, text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..archdsl import Keep, Mapping, MappingNode, Op, Temporal, Unmodelled, VectorOp, Workload
+from ..archdsl import Keep, Mapping, MappingNode, Op, Temporal, VectorOp, Workload
 from ..compiler import summarize_workload
 from ..models import ArchNumbers, NetworkEstimate, OpEstimate, Part
 from .document import (
@@ -74,7 +74,7 @@ def estimate_document(
         "objective": objective,
         "clock_hz": numbers.clock_hz,
         "notices": [*workload.notices, *notices],
-        "unmodelled": [_unmodelled_document(node) for node in workload.unmodelled],
+        "unmodelled": unmodelled_documents(workload),
         "unmodelled_share": unmodelled_share(workload),
         "left_out": list(numbers.left_out),
         "ops": [_op_document(e, count, known.get(e.op.name, Proof())) for e, count in network.ops],
@@ -83,6 +83,14 @@ def estimate_document(
         "roofline": _roof_document(numbers, estimates),
         "total": _total_document(network),
     }
+
+
+def unmodelled_documents(workload: Workload) -> list[UnmodelledDocument]:
+    """The nodes that the model leaves out."""
+    return [
+        {"name": node.name, "kind": node.kind, "reason": node.reason, "macs": node.macs, "bytes": node.bytes}
+        for node in workload.unmodelled
+    ]
 
 
 def unmodelled_share(workload: Workload) -> ShareDocument:
@@ -128,10 +136,6 @@ def _op_document(estimate: OpEstimate, count: int, proof: Proof) -> OpDocument:
 
 def _amounts(part: Part) -> dict[str, float]:
     return {child.name: child.amount for child in part.parts}
-
-
-def _unmodelled_document(node: Unmodelled) -> UnmodelledDocument:
-    return {"name": node.name, "kind": node.kind, "reason": node.reason, "macs": node.macs, "bytes": node.bytes}
 
 
 def _energy_table(numbers: ArchNumbers, estimates: Sequence[OpEstimate]) -> EnergyTable:

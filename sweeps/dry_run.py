@@ -99,7 +99,12 @@ def dry_run(
     points = _with_reasons(planned, state, retry_failed)
     to_run = [point for point, reason in points if reason in RUNNING_REASONS and point.failure is None]
     context = WorkContext(
-        tree=sweep.tree, workloads=sweep.workloads, mapping=spec.mapping, evaluator=pricer.evaluate, version=version
+        blueprint=sweep.blueprint,
+        workloads=sweep.workloads,
+        mapping=spec.mapping,
+        constants=spec.constants,
+        evaluator=pricer.evaluate,
+        version=version,
     )
     max_points = None
     num_expected = len(to_run)
@@ -148,11 +153,12 @@ def _changes(state: StoredState, sweep: Sweep, version: str) -> tuple[str, ...]:
     named = {
         "the model": "model_version",
         "the mapping options": "mapping",
+        "the constants": "constants",
         "the workloads": "workloads",
         "the base architecture": "base",
         "the specification": "spec_text",
     }
-    return tuple(words for words, key in named.items() if state.metadata[key] != now[key])
+    return tuple(words for words, key in named.items() if state.metadata.get(key) != now[key])
 
 
 def _estimate_time(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from .designs import WORKLOADS, ServedModel
 from .evaluation import PointResult, Pricer
 from .execution import Chunk, Executor, WorkContext, WorkItem
 from .loading import Sweep
 from .planning import PlannedPoint, Planner, axis_units
 from .points import model_version
 from .samplers import Inputs, Outcome, make_sampler
+from .spec import ServeTerms
 from .store import PointStatus
 from .writer import SweepWriter, open_for_writing
 
@@ -103,9 +105,10 @@ def run_sweep(
         retry = {i for i, status in before.statuses.items() if retry_failed and status is PointStatus.FAILED}
         writer.begin(metadata(sweep, version))
         context = WorkContext(
-            tree=sweep.tree,
+            blueprint=sweep.blueprint,
             workloads=sweep.workloads,
             mapping=sweep.spec.mapping,
+            constants=sweep.spec.constants,
             evaluator=pricer.evaluate,
             version=version,
         )
@@ -124,26 +127,58 @@ def metadata(sweep: Sweep, version: str) -> dict[str, object]:
     return {
         "name": spec.name,
         "base": spec.base,
-        "arch_name": sweep.base_arch.name,
+        "arch_name": sweep.blueprint.base.name,
+        "pricing": sweep.pricing.value,
         "spec_text": sweep.spec_text,
         "axes": [{"path": a.path, "values": a.values, "unit": u} for a, u in zip(sweep.space.axes, units, strict=True)],
         "workloads": [
-            {
-                "name": workload.name,
-                "spec": entry.workload,
-                "macs": workload.macs,
-                "num_ops": sum(op.count for op in workload.ops),
-                "unmodelled": [f"{node.name} ({node.kind}): {node.reason}" for node in workload.unmodelled],
-                "notices": workload.notices,
-            }
-            for entry, workload in zip(spec.workloads, sweep.workloads, strict=True)
+            *(
+                {
+                    "name": workload.name,
+                    "spec": entry.workload,
+                    "size": f"{workload.macs:,} MACs in {sum(op.count for op in workload.ops):,} ops",
+                    "unmodelled": [f"{node.name} ({node.kind}): {node.reason}" for node in workload.unmodelled],
+                    "notices": workload.notices,
+                }
+                for entry, workload in zip(spec.workloads, sweep.workloads, strict=False)
+            ),
+            *(
+                {
+                    "name": served.name,
+                    "spec": spec.workloads[served.index].workload,
+                    "size": served_text(served, [axis.path for axis in sweep.space.axes]),
+                    "unmodelled": (),
+                    "notices": served.model.notes,
+                }
+                for served in sweep.blueprint.served
+            ),
         ],
         "objectives": [objective.value for objective in spec.objectives],
         "constraints": spec.constraints,
         "mapping": spec.mapping.model_dump(mode="json", by_alias=True),
+        "constants": spec.constants.model_dump(mode="json"),
         "sampler": spec.sampler.model_dump(mode="json"),
         "model_version": version,
     }
+
+
+def served_text(served: ServedModel, swept: Collection[str]) -> str:
+    """How a language model is served in all designs: its traffic, and terms that are not the default.
+
+    Args:
+        served: The model.
+        swept: Paths whose values differ between designs.
+    """
+    usual = ServeTerms().model_dump()
+    shown = {
+        name: value
+        for name, value in served.terms.model_dump().items()
+        if (name in ("isl", "osl", "concurrency") or value != usual[name])
+        and not any(f"{WORKLOADS}.{key}.serve.{name}" in swept for key in (served.name, served.index))
+    }
+    return ", ".join(
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in shown.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +275,7 @@ class _Run:
         metrics = stored[1] if stored else {}
         environment = {**point.row.terms, **metrics}
         penalty = sum(c.is_decided_by(environment) and not c.holds(environment) for c in constraints)
-        objectives = tuple(metrics[o.metric] for o in self.sweep.spec.objectives) if stored else ()
+        objectives = tuple(o.cost(metrics) for o in self.sweep.spec.objectives) if stored else ()
         return Outcome(objectives=objectives, penalty=penalty)
 
 

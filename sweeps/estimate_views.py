@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from .document import EstimateDocument, OpDocument
+    from .kernel_document import KernelsDocument
 
 MAX_NAMED_KINDS = 6
 
@@ -79,7 +80,7 @@ def left_out_lines(document: EstimateDocument) -> Iterator[str]:
         yield f"{names[0]}{f' and {len(names) - 1} more ops' if len(names) > 1 else ''}: {note}"
 
 
-def unmodelled_line(document: EstimateDocument) -> str:
+def unmodelled_line(document: EstimateDocument | KernelsDocument) -> str:
     """What of the network is not modelled, with its share; empty when everything is."""
     nodes = document["unmodelled"]
     if not nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ..archdsl import (
     ANY_OP,
@@ -24,7 +24,7 @@ from ..archdsl import (
     nearest_hint,
 )
 from ..compiler import Constraints, Mapper
-from ..models import ArchNumbers, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
+from ..models import ArchNumbers, KernelOp, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
 from .document import EstimateDocument
 from .documenting import Proof, estimate_document
 
@@ -69,13 +69,21 @@ class Estimated:
     sources: dict[str, str]
 
 
+OpT = TypeVar("OpT", bound=KernelOp)
+
+
 def merge_equal_ops(workload: Workload) -> tuple[Op | VectorOp, ...]:
+    """Ops of a workload; see `merge_equal`."""
+    return merge_equal(workload.ops)
+
+
+def merge_equal(ops: Sequence[OpT]) -> tuple[OpT, ...]:
     """Ops in execution order, those of one shape joined into the first, which then counts for all.
 
     The joined op keeps the first's name; its nodes are everybody's.
     """
-    merged: dict[object, Op | VectorOp] = {}
-    for op in workload.ops:
+    merged: dict[object, OpT] = {}
+    for op in ops:
         key = _shape_of(op)
         first = merged.get(key)
         if first is None:
@@ -85,9 +93,9 @@ def merge_equal_ops(workload: Workload) -> tuple[Op | VectorOp, ...]:
     return tuple(merged.values())
 
 
-def _shape_of(op: Op | VectorOp) -> object:
+def _shape_of(op: KernelOp) -> object:
     """Equal for ops that cost the same: names, of vector work's tensors too, do not count."""
-    if isinstance(op, Op):
+    if not isinstance(op, VectorOp):
         return replace(op, name="", count=1, nodes=())
     reads, writes = (tuple(("", amount) for _, amount in moved) for moved in (op.read_bytes, op.write_bytes))
     return replace(op, name="", count=1, nodes=(), read_bytes=reads, write_bytes=writes)

@@ -15,8 +15,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from ..archdsl import Arch, Infeasible, Workload
-from .spec import MappingOptions
+from ..archdsl import (
+    Description,
+    Infeasible,
+    Workload,
+)
+from .designs import ServedModel
+from .spec import ConstantsOptions, MappingOptions
 from .store import InputValue, PointStatus
 
 MAX_TRACEBACK = 20_000
@@ -30,12 +35,18 @@ class DesignPoint:
     Attributes:
         id: Hash of its resolved inputs and the model version.
         inputs: Dotted path and value of every swept field.
-        arch: The resolved architecture.
+        arch: The resolved architecture or system.
+        served: Language models that it serves.
+        constants: Which constants models of GPUs have.
+        notes: What followed from the inputs.
     """
 
     id: str
     inputs: tuple[tuple[str, InputValue], ...]
-    arch: Arch
+    arch: Description
+    served: tuple[ServedModel, ...] = ()
+    constants: ConstantsOptions = field(default_factory=ConstantsOptions)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +84,12 @@ import the evaluator by name, so it is a function of a module.
 """
 
 
-GroupKey = Callable[[Arch], Hashable]
-"""Maps an architecture to a key that is equal for architectures on which every mapping has the same counts."""
+GroupKey = Callable[[Description], Hashable]
+"""Maps an architecture to a key that is equal for architectures that are better priced together, such as those on which
+every mapping has the same counts."""
 
 
-def _no_metrics(arch: Arch) -> Mapping[str, float]:
+def _no_metrics(arch: Description) -> Mapping[str, float]:
     return {}
 
 
@@ -94,7 +106,7 @@ class Pricer:
 
     evaluate: Evaluator
     group_key: GroupKey
-    early_metrics: Callable[[Arch], Mapping[str, float]] = _no_metrics
+    early_metrics: Callable[[Description], Mapping[str, float]] = _no_metrics
 
 
 def ok_result(point_id: str, documents: Mapping[str, Mapping[str, object]]) -> PointResult:

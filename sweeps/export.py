@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..archdsl import SweepError
-from .objectives import METRICS
+from .objectives import METRIC_NAMES
 from .store import DesignRecord, InputValue, SweepResults
 
 ExportFormat = Literal["csv", "parquet"]
@@ -60,11 +60,11 @@ def table(results: SweepResults) -> dict[str, list[Cell]]:
         columns[axis.path] = _uniform([_cell(record.inputs[axis.path]) for record in records])
         if axis.unit:
             columns[f"{axis.path} [{axis.unit}]"] = [record.values.get(axis.path) for record in records]
-    for metric in METRICS:
+    for metric in results.metrics:
         columns[metric.name] = [_float(record.metrics.get(metric.name)) for record in records]
     if len(results.workloads) > 1:
         for workload in results.workloads:
-            for metric in METRICS:
+            for metric in results.metrics:
                 if metric.is_per_workload:
                     values = [record.workload_metrics.get(workload.name, {}).get(metric.name) for record in records]
                     columns[f"{workload.name}.{metric.name}"] = [_float(value) for value in values]
@@ -103,7 +103,7 @@ def _parquet_type(pa: Any, name: str, cells: Sequence[Cell]) -> Any:
     return pa.int64() if kinds == {int} else pa.string()
 
 
-METRIC_COLUMNS = frozenset(metric.name for metric in METRICS)
+METRIC_COLUMNS = frozenset(METRIC_NAMES)
 
 
 def _cell(value: InputValue) -> Cell:

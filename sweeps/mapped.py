@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..archdsl import Arch, InfeasibleError, ModelError, SpatialArch, Workload
+from ..archdsl import (
+    Description,
+    InfeasibleError,
+    ModelError,
+    SpatialArch,
+    Workload,
+)
 from ..compiler import group_key
 from ..models import resolve
 from .estimation import EstimateOptions, Estimator
@@ -47,12 +53,12 @@ def evaluate_group(
             yield ok_result(point.id, documents)
 
 
-def key_of_group(arch: Arch) -> tuple[object, ...]:
+def key_of_group(arch: Description) -> tuple[object, ...]:
     """Equal for architectures that share every count and every table of the search."""
     return group_key(_spatial(arch))
 
 
-def early_metrics(arch: Arch) -> Mapping[str, float]:
+def early_metrics(arch: Description) -> Mapping[str, float]:
     """The area, which no mapping changes; nothing when the component models cannot tell it."""
     try:
         return {"area_mm2": resolve(_spatial(arch)).area_mm2}
@@ -65,6 +71,6 @@ def mapping_pricer() -> Pricer:
     return Pricer(evaluate=evaluate_group, group_key=key_of_group, early_metrics=early_metrics)
 
 
-def _spatial(arch: Arch) -> SpatialArch:
+def _spatial(arch: Description) -> SpatialArch:
     assert isinstance(arch, SpatialArch)  # loading a sweep refuses others
     return arch

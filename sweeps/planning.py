@@ -8,12 +8,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..archdsl import Arch, ArchError, arch_from_tree
+from ..archdsl import (
+    Description,
+    ToolkitError,
+)
+from .designs import Design, DesignError
 from .evaluation import PointResult, Pricer, failed_result
 from .loading import Sweep
 from .points import PointHasher
 from .samplers import Inputs
-from .terms import arch_term, input_term
+from .terms import bandwidth_unit, design_term, input_term
 from .writer import PointRow
 
 PRICE_FIELDS = frozenset(
@@ -34,7 +38,7 @@ class PlannedPoint:
         row: What the store lists.
         group: Key of its group.
         is_excluded: Whether a constraint rules it out without running it.
-        failure: Its result when its values make no valid architecture.
+        failure: Its result when its values make no valid design.
     """
 
     row: PointRow
@@ -43,7 +47,7 @@ class PlannedPoint:
     failure: PointResult | None = None
 
 
-def structure_key(arch: Arch) -> Hashable:
+def structure_key(arch: Description) -> Hashable:
     """Group key from the architecture's structure: everything but prices and capacities."""
     tree = _structure(arch.model_dump(mode="json", by_alias=True))
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).digest()
@@ -70,8 +74,8 @@ class Planner:
     def __init__(self, sweep: Sweep, version: str, pricer: Pricer) -> None:
         self._sweep = sweep
         self._pricer = pricer
-        self._hasher = PointHasher(sweep.workloads, sweep.spec.mapping, version)
-        known = pricer.early_metrics(sweep.base_arch)
+        self._hasher = PointHasher(sweep.workloads, sweep.spec.mapping, sweep.spec.constants, version)
+        known = pricer.early_metrics(sweep.blueprint.base)
         self._early = tuple(c for c in sweep.constraints if set(c.metrics) <= known.keys())
         self._needs_metrics = any(constraint.metrics for constraint in self._early)
         self._paths = tuple(sorted({path for constraint in sweep.constraints for path in constraint.paths}))
@@ -83,15 +87,15 @@ class Planner:
             index: Its position in the sweep.
             inputs: Path and value per axis.
         """
-        terms, arch, error = self._resolve(inputs)
+        terms, design, error = self._resolve(inputs)
         is_excluded = self._is_excluded(terms)
-        if arch is None:
+        if design is None:
             point_id = self._hasher.inputs_id(inputs)
             row = PointRow(index=index, id=point_id, inputs=inputs, terms=terms)
             failure = None if error is None else failed_result(point_id, error)
             return PlannedPoint(row=row, group=None, is_excluded=is_excluded, failure=failure)
-        row = PointRow(index=index, id=self._hasher.arch_id(arch), inputs=inputs, terms=terms)
-        return PlannedPoint(row=row, group=self._pricer.group_key(arch), is_excluded=is_excluded)
+        row = PointRow(index=index, id=self._hasher.design_id(design), inputs=inputs, terms=terms)
+        return PlannedPoint(row=row, group=self._pricer.group_key(design.arch), is_excluded=is_excluded)
 
     def is_allowed(self, inputs: Inputs) -> bool:
         """Whether a combination satisfies the constraints that can be decided before it runs."""
@@ -100,20 +104,20 @@ class Planner:
     def _is_excluded(self, terms: dict[str, float]) -> bool:
         return any(c.is_decided_by(terms) and not c.holds(terms) for c in self._early)
 
-    def _resolve(self, inputs: Inputs) -> tuple[dict[str, float], Arch | None, ArchError | None]:
-        """Terms and architecture of a combination; no architecture when its values make no valid one."""
+    def _resolve(self, inputs: Inputs) -> tuple[dict[str, float], Design | None, ToolkitError | None]:
+        """Terms and design of a combination; no design when its values make no valid one."""
         terms = {path: term[0] for path, value in inputs if (term := input_term(value)) is not None}
         try:
-            arch = arch_from_tree(self._sweep.tree, dict(inputs))
-        except ArchError as err:
+            design = self._sweep.blueprint.design(dict(inputs))
+        except DesignError as err:
             return terms, None, err
         for path in (*(path for path, _ in inputs), *self._paths):
-            value = arch_term(arch, path)
+            value = design_term(design, path)
             if value is not None:
                 terms[path] = value
         if self._needs_metrics:
-            terms |= self._pricer.early_metrics(arch)
-        return terms, arch, None
+            terms |= self._pricer.early_metrics(design.arch)
+        return terms, design, None
 
 
 def axis_units(sweep: Sweep) -> Sequence[str]:
@@ -122,6 +126,6 @@ def axis_units(sweep: Sweep) -> Sequence[str]:
     for axis in sweep.space.axes:
         found = {term[1] for value in axis.values if (term := input_term(value)) is not None}
         if axis.path.endswith("bandwidth"):
-            found = {"bytes/cycle"}
+            found = {bandwidth_unit(sweep.blueprint.base)}
         units.append(found.pop() if len(found) == 1 else "")
     return units

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal
 
 from ..archdsl import Dimension, units
+
+BandwidthUnit = Literal["bytes/cycle", "bytes/s"]
+"""Canonical units of bandwidths: per cycle of an architecture's clock, or per second where chips have clocks of their own."""
 
 _NUMBER_AND_UNIT: Final = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z][A-Za-z0-9/]*)")
 _DIMENSIONS: Final[tuple[tuple[Dimension, str], ...]] = (

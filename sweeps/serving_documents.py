@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 import numpy as np
 
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 Json = dict[str, object]
+
+
+class PartDocument(TypedDict):
+    """A tree of named parts; `rule` says how `parts` make the amount."""
+
+    name: str
+    amount: float
+    unit: str
+    rule: NotRequired[str]
+    parts: NotRequired[list[PartDocument]]
+
+
+class ServedDocument(TypedDict):
+    """One layout at fixed concurrency: what reports read of `estimate_document`."""
+
+    workload: str
+    parts: list[PartDocument]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +86,12 @@ def front_rows(points: serving.PlanPoints) -> tuple[FrontRow, ...]:
     return tuple(sorted(found, key=lambda row: (-row.tokens_per_s_per_user, row.concurrency)))
 
 
-def part_document(part: Part) -> Json:
+def part_document(part: Part) -> PartDocument:
     """A tree of named parts."""
-    found: Json = {"name": part.name, "amount": part.amount, "unit": part.unit}
+    found: PartDocument = {"name": part.name, "amount": part.amount, "unit": part.unit}
     if part.parts:
-        found |= {"rule": part.rule, "parts": [part_document(below) for below in part.parts]}
+        found["rule"] = part.rule
+        found["parts"] = [part_document(below) for below in part.parts]
     return found
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..archdsl import Infeasible
     from ..models import Part, serving
-    from .serving_documents import FrontRow
+    from .serving_documents import FrontRow, PartDocument
 
 
 def service_line(service: serving.Service, layout: serving.Layout | None = None) -> str:
@@ -70,10 +70,10 @@ def pools_table(found: serving.DisaggregatedEstimate) -> Table:
     return table
 
 
-def part_lines(part: Part, depth: int = 0) -> Iterator[str]:
+def part_lines(part: PartDocument, depth: int = 0) -> Iterator[str]:
     """A tree, one line a part."""
-    yield f"{'  ' * depth}{part.name}: {_amount(part)}"
-    for below in part.parts:
+    yield f"{'  ' * depth}{part['name']}: {quantity_text(part['amount'], part['unit'])}"
+    for below in part.get("parts", ()):
         yield from part_lines(below, depth + 1)
 
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from ..archdsl import Infeasible, SweepError
 from .constraints import Constraint, parse_constraint
-from .objectives import Objective
+from .objectives import METRICS_OF, Metric, Objective, Pricing
 from .pareto import knee_index, pareto_mask
 
 STORE_NAME = "sweep.sqlite"
 APPLICATION_ID = 0x746C6F6D
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 JsonScalar = None | bool | int | float | str
 InputValue = JsonScalar | tuple[JsonScalar, ...]
@@ -70,16 +70,14 @@ class WorkloadInfo:
     Attributes:
         name: Name in the sweep, unique.
         spec: Path, notation or preset as the specification gives it.
-        macs: Multiply-accumulates of one run.
-        num_ops: Multiply-accumulate and vector ops, repeats counted.
+        size: Multiply-accumulates and ops of one run, or how a language model is served, in words.
         unmodelled: Names and kinds of nodes that the model leaves out, `name (kind): reason`.
         notices: Choices made for the user on import.
     """
 
     name: str
     spec: str
-    macs: int
-    num_ops: int
+    size: str
     unmodelled: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -95,7 +93,7 @@ class DesignRecord:
         inputs: Dotted path to value as the specification spells it.
         values: Dotted path to value as a number in its canonical unit (bytes, Hz, pJ, mm^2, ...);
             paths with non-numeric values are left out.
-        metrics: Metric name to value over all workloads (see `objectives.METRICS`); empty without a result.
+        metrics: Metric name to value over all workloads (see `objectives.METRICS_OF`); empty without a result.
         workload_metrics: Workload name to its own metrics.
         violated: Constraints of the sweep that this point violates, as written.
         infeasible: Why nothing fits, for status `infeasible`.
@@ -115,11 +113,9 @@ class DesignRecord:
     error: str = ""
     traceback: str = ""
 
-    def objective(self, objective: Objective) -> float:
-        """Value of an objective; NaN unless the status is `ok`."""
-        if self.status is not PointStatus.OK:
-            return float("nan")
-        return float(self.metrics[objective.metric])
+    def cost(self, objective: Objective) -> float:
+        """What is minimised of an objective (`Objective.cost`); NaN unless the status is `ok`."""
+        return objective.cost(self.metrics) if self.status is PointStatus.OK else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: cached_property needs a dict
@@ -134,9 +130,11 @@ class SweepResults:
         spec_text: The specification file's text.
         axes: Swept fields in the specification's order.
         workloads: The workloads.
-        objectives: Objectives, all minimised.
+        objectives: What the front trades off.
         constraints: Constraint expressions as written.
+        pricing: What prices the designs.
         mapping: Mapping options: objective, fidelity, convention, time limit.
+        constants: Which constants models of GPUs have: mode, calibration.
         sampler: Sampler options: kind, seed, ...
         model_version: Version of the model that the ids were made with.
         records: One per design point, by index.
@@ -151,7 +149,9 @@ class SweepResults:
     workloads: tuple[WorkloadInfo, ...]
     objectives: tuple[Objective, ...]
     constraints: tuple[str, ...]
+    pricing: Pricing
     mapping: Mapping[str, JsonScalar]
+    constants: Mapping[str, JsonScalar]
     sampler: Mapping[str, JsonScalar]
     model_version: str
     records: tuple[DesignRecord, ...]
@@ -166,10 +166,20 @@ class SweepResults:
         with open_for_reading(directory) as connection:
             return _load(connection, directory)
 
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics that its designs have."""
+        return METRICS_OF[self.pricing]
+
+    @property
+    def settings(self) -> Mapping[str, JsonScalar]:
+        """Options of what prices the designs."""
+        return self.mapping if self.pricing is Pricing.MAPPING else self.constants
+
     @cached_property
     def objective_matrix(self) -> NDArray[np.float64]:
-        """Objective values of all records, shape [N, K], NaN in rows whose status is not `ok`."""
-        rows = [[record.objective(objective) for objective in self.objectives] for record in self.records]
+        """What is minimised of all records, shape [N, K], NaN in rows whose status is not `ok`."""
+        rows = [[record.cost(objective) for objective in self.objectives] for record in self.records]
         return np.array(rows, dtype=np.float64).reshape(len(self.records), len(self.objectives))
 
     def on_front(self, objectives: Sequence[Objective] | None = None) -> NDArray[np.bool_]:
@@ -208,8 +218,7 @@ class SweepResults:
     def breakdown(self, point_id: str) -> tuple[Mapping[str, object], ...]:
         """The estimate documents of one design point, one per workload in the sweep's order.
 
-        Each is what `tileloom estimate --json` prints: workload, convention, fidelity, unmodelled, ops
-        with their actions, and total. Read from the store on each call, so that a large sweep stays small.
+        Each is what `tileloom estimate --json`, or for served models `tileloom serve estimate --json`, prints. Read from the store on each call, so that a large sweep stays small.
 
         Raises:
             SweepError: The point has no result.
@@ -317,7 +326,8 @@ def _load(connection: sqlite3.Connection, directory: Path) -> SweepResults:
     meta = {str(key): json.loads(value) for key, value in connection.execute("SELECT key, value FROM meta")}
     if not meta:
         raise SweepError(f"{directory / STORE_NAME}: no run has begun here yet; run the sweep again")
-    constraints = tuple(parse_constraint(text) for text in meta["constraints"])
+    pricing = Pricing(meta["pricing"])
+    constraints = tuple(parse_constraint(text, pricing.bandwidth_unit) for text in meta["constraints"])
     rows = connection.execute(
         "SELECT idx, points.id, inputs, terms, status, metrics, workload_metrics, infeasible, error, traceback "
         "FROM points LEFT JOIN results ON results.id = points.id ORDER BY idx"
@@ -335,7 +345,9 @@ def _load(connection: sqlite3.Connection, directory: Path) -> SweepResults:
         workloads=tuple(_workload(info) for info in meta["workloads"]),
         objectives=tuple(Objective(name) for name in meta["objectives"]),
         constraints=tuple(constraint.text for constraint in constraints),
+        pricing=pricing,
         mapping=meta["mapping"],
+        constants=meta["constants"],
         sampler=meta["sampler"],
         model_version=meta["model_version"],
         records=tuple(_record(row, axes, constraints) for row in rows),
@@ -351,8 +363,7 @@ def _workload(info: Mapping[str, Any]) -> WorkloadInfo:
     return WorkloadInfo(
         name=info["name"],
         spec=info["spec"],
-        macs=info["macs"],
-        num_ops=info["num_ops"],
+        size=info["size"],
         unmodelled=tuple(info["unmodelled"]),
         notices=tuple(info["notices"]),
     )

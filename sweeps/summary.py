@@ -141,7 +141,7 @@ def record_table(results: SweepResults, record: DesignRecord) -> Table:
     several = _several(results)
     for path, value in record.inputs.items():
         table.add_row(path, shown(value), *("" for _ in several))
-    for metric in METRICS:
+    for metric in results.metrics:
         if metric.name in record.metrics:
             each = [number(record.workload_metrics.get(w.name, {}).get(metric.name)) for w in several]
             table.add_row(metric.name, number(record.metrics[metric.name]), *each)

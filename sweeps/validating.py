@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict
 from ..archdsl import (
     Arch,
     Calibration,
+    Description,
     GpuArch,
     ModelError,
     System,
@@ -128,7 +129,7 @@ def compare(
 
 def fitted(
     data: Sequence[Path], arch: str, *, name: str, constants: Sequence[str] | None, column: str | None, source: str
-) -> tuple[Calibration, Fit, Arch | System]:
+) -> tuple[Calibration, Fit, Description]:
     """Fit constants to tables of measurements of one chip or system.
 
     Args:
@@ -164,7 +165,7 @@ def fitted(
     return calibration, fit, described
 
 
-def calibration_yaml(described: Arch | System, name: str, calibration: Calibration) -> str:
+def calibration_yaml(described: Description, name: str, calibration: Calibration) -> str:
     """A description that adds a calibration to the one that was fitted."""
     inner = dump_spec(calibration).rstrip("\n").replace("\n", "\n    ")
     return f"extends: {described.name}\ncalibrations:\n  {name}:\n    {inner}\n"

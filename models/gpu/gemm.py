@@ -189,9 +189,7 @@ class Gemms:
             regime=np.where(loop < np.sum(list(serial.values()), axis=0) / 2, 2, regime),
             ops=2.0 * self.m.astype(np.float64) * self.n * self.k * count,
             main_memory_bytes=columns[core.TRAFFIC],
-            choices=tuple(
-                f"tile {row[core.ROWS]:.0f} x {row[core.COLS]:.0f}, split {row[core.SPLITS]:.0f}" for row in out
-            ),
+            choices=_choices(columns[core.ROWS], columns[core.COLS], columns[core.SPLITS]),
             notes=(*energy_notes(chip), *self._notes(chip)),
         )
         return with_energy(times, chip, self.datatype)
@@ -200,6 +198,13 @@ class Gemms:
         if self._is_tensor(chip):
             return ()
         return (f"{chip.arch.name}: {self.datatype} products run on the vector units",)
+
+
+def _choices(rows: Floats, cols: Floats, splits: Floats) -> tuple[str, ...]:
+    """How each product is made; there are few ways, so that each is written once."""
+    ways, inverse = np.unique((rows * 1024 + cols) * 1024 + splits, return_inverse=True)
+    names = [f"tile {way // 1024**2:.0f} x {way // 1024 % 1024:.0f}, split {way % 1024:.0f}" for way in ways]
+    return tuple(map(names.__getitem__, inverse.tolist()))
 
 
 def bits_of(datatype: str) -> float:

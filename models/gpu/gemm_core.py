@@ -127,6 +127,8 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 num_tiles = tiles_m * tiles_n * split * count
                 waves = np.ceil(num_tiles / machine.num_sms)
                 tensor = waves * rows * cols * length / machine.macs_per_cycle * slowed / machine.clock_hz
+                if machine.launch_s + machine.start_s + first_bytes + tensor >= best:
+                    continue  # whatever else it costs
                 loaded = (rows * a_bytes + cols * b_bytes) * length
                 shared = _shared_in_clusters(rows * a_bytes, cols * b_bytes, tiles_m, tiles_n, machine) * length
                 cache = waves * (loaded - shared) / machine.cache_rate / machine.clock_hz

@@ -13,9 +13,10 @@ from ..cli import ExitCode
 from ..console import Terminal, examples
 
 if TYPE_CHECKING:
-    from ...archdsl import Infeasible, SpatialArch, Workload
+    from ...archdsl import Arch, GpuArch, Infeasible, SpatialArch, Workload
     from ..document import EstimateDocument
     from ..estimation import Estimated, EstimateOptions
+    from ..kernel_document import KernelsDocument
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -35,6 +36,19 @@ class FidelityName(StrEnum):
     THROUGHPUT = "throughput"
     DETAILED = "detailed"
 
+
+class ModeName(StrEnum):
+    """Where constants of GPU models come from."""
+
+    DATASHEET = "datasheet"
+    CALIBRATED = "calibrated"
+
+
+SPATIAL_OPTIONS = (
+    "mapping", "objective", "convention", "fidelity", "stationary", "min_utilization", "time_limit_s", "save_mapping", "roofline",
+)  # fmt: skip
+"""Parameters that only a spatial architecture has a use for: kernels of GPUs are not mapped."""
+GPU_OPTIONS = ("mode", "calibration")
 
 WorkloadArgument = Annotated[str, typer.Argument(metavar="WORKLOAD", help="A network or one op.", show_default=False)]
 ArchOption = Annotated[str, typer.Option("--arch", metavar="ARCH", help="An architecture file, or a preset's name.")]
@@ -85,21 +99,29 @@ RooflineOption = Annotated[
     Path | None,
     typer.Option("--roofline", metavar="DIR", help="Print the roofline; draw it and the breakdown into DIR."),
 ]
+ModeOption = Annotated[
+    ModeName, typer.Option("--mode", help="On a GPU: published constants, or those fitted to measurements.")
+]
+CalibrationOption = Annotated[
+    str | None, typer.Option("--calibration", metavar="NAME", help="On a GPU: which fitted constants.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON from which every total follows.")]
 
 
 @app.command(
     name="estimate",
-    help="Price one workload on one architecture: cycles, energy, area and what limits each op.\n\n"
+    help="Price one workload on one architecture: time, energy, area and what limits each op.\n\n"
+    "On a spatial architecture ops are mapped, and those without a given mapping are searched. On a GPU each op is a kernel: "
+    "products, convolutions, and passes over memory.\n\n"
     "WORKLOAD is an ONNX file, `onnx:resnet50` and others that the onnx package ships, `transformer_block`, "
-    "or one op such as `gemm:M=512,N=512,K=512,bits=8`. Ops without a given mapping are searched.\n\n"
+    "or one op such as `gemm:M=512,N=512,K=512,bits=8`.\n\n"
     "Keys of `gemm:` are M, N, K (the reduction) and B (batch). Keys of `conv:` are B (batch), G (groups), K and C (output and "
     "input channels of one group), OY, OX (output rows, columns), FY, FX (window), stride, dilation, or stride_y and so on for one "
     "axis; Y may be left out, Z added. A depthwise convolution of 64 channels has G=64,K=1,C=1. Both take bits, acc_bits (of the "
     "stored output) and datatype.",
     epilog=examples(
         "tileloom estimate gemm:M=512,N=512,K=512,bits=8 --arch ref16",
-        "tileloom estimate conv:B=1,K=64,C=64,OY=56,OX=56,FY=3,FX=3,bits=8 --arch ref16 --json",
+        "tileloom estimate gemm:M=4096,N=4096,K=4096,datatype=bf16 --arch h100_sxm --mode calibrated --calibration own_cold",
     ),
 )
 def estimate(
@@ -118,16 +140,23 @@ def estimate(
     overrides: SetOption = None,
     save_mapping: SaveMappingOption = None,
     roofline: RooflineOption = None,
+    mode: ModeOption = ModeName.DATASHEET,
+    calibration: CalibrationOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load, map, estimate, and print."""
-    from ...archdsl import InfeasibleError, load_mapping_file
+    from ...archdsl import GpuArch, InfeasibleError, load_mapping_file
     from ...compiler import load_workload
     from ..estimation import EstimateOptions
 
     terminal = Terminal.of(context)
-    chip = _load_arch(arch, overrides)
+    chip, notices = _load_arch(arch, overrides)
     network = load_workload(workload, sizes_of(shapes), strict)
+    if isinstance(chip, GpuArch):
+        _refuse(context, SPATIAL_OPTIONS, chip)
+        _estimate_kernels(terminal, network, chip, mode, calibration, notices, as_json=as_json)
+        return
+    _refuse(context, GPU_OPTIONS, chip)
     options = EstimateOptions(
         objective=objective,
         convention=convention.value,
@@ -149,16 +178,71 @@ def estimate(
         _save(terminal, found, save_mapping)
 
 
-def _load_arch(arch: str, overrides: Sequence[str] | None) -> SpatialArch:
-    from ...archdsl import ModelError, SpatialArch, load_arch
+def _load_arch(arch: str, overrides: Sequence[str] | None) -> tuple[Arch, tuple[str, ...]]:
+    """The architecture, and what followed from the overrides."""
+    from ...archdsl import ModelError, System, description_from_tree, load_tree, variant_from_tree
     from .arch import parse_overrides
 
-    found = load_arch(arch, parse_overrides(overrides))
-    if not isinstance(found, SpatialArch):
+    tree, given = load_tree(arch), parse_overrides(overrides)
+    found = variant_from_tree(tree, description_from_tree(tree), given) if given else None
+    described, notes = (found.description, found.notes) if found else (description_from_tree(tree), ())
+    if isinstance(described, System):
         raise ModelError(
-            f"{found.name} is of kind {found.kind}; only kind spatial can be estimated (GPUs: `tileloom serve`, `tileloom validate`)"
+            f"{described.name} is of kind {described.kind}; estimate on one of its chips, or serve a language model on it with "
+            "`tileloom serve`"
         )
-    return found
+    return described, notes
+
+
+def _refuse(context: typer.Context, options: Sequence[str], chip: Arch) -> None:
+    """Options that were given and that this kind of architecture has no use for."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in options and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"{chip.name} is of kind {chip.kind}, which has no use for it", param_hint=option.opts[0]
+            )
+
+
+def _estimate_kernels(
+    terminal: Terminal,
+    network: Workload,
+    arch: GpuArch,
+    mode: ModeName,
+    calibration: str | None,
+    notices: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    from ...models import make_chip
+    from ..kernel_document import kernels_document
+
+    document = kernels_document(network, make_chip(arch, mode.value, calibration), notices)
+    _print_kernels(terminal, document, as_json=as_json)
+
+
+def _print_kernels(terminal: Terminal, document: KernelsDocument, *, as_json: bool) -> None:
+    from ..estimate_views import unmodelled_line
+    from ..kernel_document import note_lines
+    from ..kernel_views import kernel_total_lines, kernels_table
+    from ..serving_views import part_lines
+
+    if as_json:
+        terminal.json(document)
+    else:
+        terminal.table(kernels_table(document))
+        terminal.line("")
+        for line in kernel_total_lines(document):
+            terminal.line(line)
+    for line in note_lines(document):
+        terminal.note(f"note: {line}")
+    for kernel in document["kernels"]:
+        for line in part_lines(kernel["latency_parts"]):
+            terminal.detail(f"{kernel['name']}: {line}")
+    if warning := unmodelled_line(document):
+        terminal.warn(warning)
+    for node in document["unmodelled"]:
+        terminal.detail(f"not modelled: {node['name']} ({node['kind']}): {node['reason']}")
 
 
 def sizes_of(shapes: Sequence[str] | None) -> dict[str, int]:

@@ -185,7 +185,7 @@ def _print_estimate(
     terminal: Terminal, service: serving.Service, layout: serving.Layout, concurrency: int, *, as_json: bool
 ) -> None:
     from ...models import serving
-    from ..serving_documents import estimate_document
+    from ..serving_documents import estimate_document, part_document
     from ..serving_views import estimate_table, part_lines, service_line
 
     found = serving.serve(service, layout, concurrency)
@@ -195,7 +195,7 @@ def _print_estimate(
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
         terminal.table(estimate_table(found))
     for part in (found.tpot, found.ttft_queued, found.ttft_open, found.memory):
-        for line in part_lines(part):
+        for line in part_lines(part_document(part)):
             terminal.detail(line)
     for note in found.notes:
         terminal.note(f"note: {note}")
@@ -205,7 +205,7 @@ def _print_pools(
     terminal: Terminal, service: serving.Service, pools: serving.Pools, rate: float, *, as_json: bool
 ) -> None:
     from ...models import serving
-    from ..serving_documents import pools_document
+    from ..serving_documents import part_document, pools_document
     from ..serving_views import part_lines, pools_table, service_line
 
     found = serving.serve_disaggregated(service, pools, rate)
@@ -215,7 +215,7 @@ def _print_pools(
         terminal.line(f"{service_line(service)}; {rate:g} requests/s")
         terminal.table(pools_table(found))
     for part in (found.tpot, found.ttft, found.transfer):
-        for line in part_lines(part):
+        for line in part_lines(part_document(part)):
             terminal.detail(line)
     for note in found.notes:
         terminal.note(f"note: {note}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
@@ -12,6 +12,8 @@ from ..console import Terminal, examples
 from .sweep_run import run
 
 if TYPE_CHECKING:
+    from ..kernel_document import KernelsDocument
+    from ..serving_documents import ServedDocument
     from ..store import DesignRecord, SweepResults
 
 MAX_LISTED: Final = 50
@@ -209,6 +211,8 @@ def export(
 
 
 def _show_one(terminal: Terminal, results: SweepResults, record: DesignRecord, as_json: bool) -> None:
+    from ..kernel_views import kernels_table
+    from ..objectives import Pricing
     from ..store import PointStatus
     from ..summary import SCHEMA_VERSION, ops_table, record_json, record_table
 
@@ -233,7 +237,22 @@ def _show_one(terminal: Terminal, results: SweepResults, record: DesignRecord, a
         terminal.line(record.traceback.rstrip() or record.error)
     for info, document in zip(results.workloads, documents, strict=False):
         terminal.line(info.name)
-        terminal.table(ops_table(document))
+        if results.pricing is Pricing.SERVING:
+            _show_parts(terminal, cast("ServedDocument", document))
+        elif results.pricing is Pricing.KERNELS:
+            terminal.table(kernels_table(cast("KernelsDocument", document)))
+        else:
+            terminal.table(ops_table(document))
+
+
+def _show_parts(terminal: Terminal, document: ServedDocument) -> None:
+    from ..serving_views import part_lines
+
+    for part in document["parts"]:
+        for line in part_lines(part):
+            terminal.line(line)
+    for note in document["notes"]:
+        terminal.note(f"note: {note}")
 
 
 def _selected(results: SweepResults, select: Selection) -> list[DesignRecord]:
@@ -243,4 +262,4 @@ def _selected(results: SweepResults, select: Selection) -> list[DesignRecord]:
     if select is not Selection.FRONT:
         return [record for record in results.records if record.status == select.value]
     front = [record for record, is_on in zip(results.records, results.on_front(), strict=True) if is_on]
-    return sorted(front, key=lambda record: [record.objective(objective) for objective in results.objectives])
+    return sorted(front, key=lambda record: [record.cost(objective) for objective in results.objectives])

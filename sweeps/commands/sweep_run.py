@@ -58,7 +58,7 @@ def run(
     """Run what has no result yet."""
     from ...compiler import load_workload
     from ..loading import load_sweep
-    from ..mapped import mapping_pricer
+    from ..pricers import pricer_of
 
     terminal = Terminal.of(context)
     if address is not None and executor is not ExecutorName.RAY:
@@ -67,7 +67,7 @@ def run(
     _say_notices(terminal, sweep)
     directory = RESULTS_FOLDER / sweep.spec.name if output is None else output
     num_workers = jobs or _num_cpus()
-    pricer = mapping_pricer()
+    pricer = pricer_of(sweep.pricing)
     if dry_run:
         from ..dry_run import dry_run as find_out
 
@@ -171,6 +171,9 @@ def _draw(results: SweepResults, directory: Path) -> tuple[Path, ...]:
 
 def _say_notices(terminal: Terminal, sweep: Sweep) -> None:
     """Say what the workloads leave out or take for granted."""
+    for served in sweep.blueprint.served:
+        for notice in served.model.notes:
+            terminal.note(f"{served.name}: {notice}")
     for workload in sweep.workloads:
         for notice in workload.notices:
             terminal.note(f"{workload.name}: {notice}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...archdsl import ArchError, DescriptionTree, SweepError, Workload, arch_from_tree
+from ...archdsl import SweepError, Workload
+from ..designs import Blueprint, DesignError
 from ..evaluation import DesignPoint, Evaluator, PointResult, evaluate_isolated, failed_result
 from ..points import model_version
 from ..samplers import Inputs
-from ..spec import MappingOptions
+from ..spec import ConstantsOptions, MappingOptions
 from ..store import PointStatus
 
 
@@ -18,16 +19,18 @@ class WorkContext:
     """What all design points of a sweep share; sent to each worker once.
 
     Attributes:
-        tree: Description of the base architecture.
-        workloads: The workloads.
+        blueprint: What designs are made from.
+        workloads: Networks of ops that every design runs.
         mapping: How ops are mapped.
+        constants: Which constants models of GPUs have.
         evaluator: What prices a group of points.
         version: Version of the model that the points' ids were made with.
     """
 
-    tree: DescriptionTree
+    blueprint: Blueprint
     workloads: tuple[Workload, ...]
     mapping: MappingOptions
+    constants: ConstantsOptions
     evaluator: Evaluator
     version: str
 
@@ -80,11 +83,19 @@ def run_chunk(context: WorkContext, chunk: Chunk) -> Iterator[PointResult]:
     points: list[DesignPoint] = []
     for item in chunk.items:
         try:
-            arch = arch_from_tree(context.tree, dict(item.inputs))
-        except ArchError as err:
+            design = context.blueprint.design(dict(item.inputs))
+        except DesignError as err:
             yield failed_result(item.id, err)
             continue
-        points.append(DesignPoint(id=item.id, inputs=item.inputs, arch=arch))
+        point = DesignPoint(
+            id=item.id,
+            inputs=item.inputs,
+            arch=design.arch,
+            served=design.served,
+            constants=context.constants,
+            notes=design.notes,
+        )
+        points.append(point)
     if points:
         yield from evaluate_isolated(points, context.workloads, context.mapping, context.evaluator)
 

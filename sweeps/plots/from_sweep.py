@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from ..objectives import Objective, metric
+from ..objectives import COMPANIONS, Objective, Pricing, metric
 from ..pareto import knee_index, pareto_mask
 from ..store import DesignRecord, InputValue, PointStatus, SweepResults
 from ..version import code_version
@@ -36,14 +36,14 @@ def front_plot(
         results: The sweep.
         commit: Version of the code, for the caption.
         objectives: Which objectives to trade off, also others than the sweep's; its own when left out. A
-            single one is shown against area (area itself against latency).
+            single one is shown against the first of `COMPANIONS` that it is not itself.
         title: Claim or question; one is made from the numbers when left out.
     """
     chosen = results.objectives if objectives is None else tuple(objectives)
     if len(chosen) == 1:
-        chosen = (*chosen, Objective.LATENCY if chosen[0] is Objective.AREA else Objective.AREA)
+        chosen = (*chosen, next(other for other in COMPANIONS[results.pricing] if other is not chosen[0]))
     known = [record for record in results.records if record.status is not PointStatus.PENDING]
-    matrix = np.array([[record.objective(o) for o in chosen] for record in known], dtype=np.float64)
+    matrix = np.array([[record.cost(o) for o in chosen] for record in known], dtype=np.float64)
     matrix = matrix.reshape(len(known), len(chosen))
     untitled = FrontPlot(
         title="",
@@ -65,7 +65,7 @@ def front_plot(
 
 
 def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
-    """Draw a sweep: its trade-off, and for every workload the breakdown and roofline of the knee.
+    """Draw a sweep: its trade-off, and for mapped networks the breakdown and roofline of the knee.
 
     Args:
         results: The sweep.
@@ -77,7 +77,7 @@ def plot_sweep(results: SweepResults, folder: Path) -> tuple[Path, ...]:
     commit = code_version()
     plot = front_plot(results, commit=commit)
     found = [plot_pareto(plot, folder / "pareto")]
-    if plot.knee is not None:
+    if plot.knee is not None and results.pricing is Pricing.MAPPING:
         point = plot.points[plot.knee]
         names = varying_parameters(plot.points)
         shown = zip(short_names(names), (dict(point.parameters)[name] for name in names), strict=True)
@@ -122,9 +122,14 @@ def caption_of(results: SweepResults, commit: str) -> Caption:
     """Workloads, points and the choices that the numbers depend on."""
     pending = results.count(PointStatus.PENDING)
     extra = [f"{results.arch_name}"]
-    extra += [f"{key} {value}" for key, value in results.mapping.items() if key in ("fidelity", "convention")]
-    if "objective" in results.mapping:
-        extra.insert(1, f"mapped for {results.mapping['objective']}")
+    if results.pricing is Pricing.MAPPING:
+        extra += [f"{key} {value}" for key, value in results.mapping.items() if key in ("fidelity", "convention")]
+        if "objective" in results.mapping:
+            extra.insert(1, f"mapped for {results.mapping['objective']}")
+    else:
+        extra.append("constants: " + " ".join(str(value) for value in results.constants.values() if value is not None))
+    if results.pricing is Pricing.SERVING:
+        extra += [f"{workload.name}: {workload.size}" for workload in results.workloads]
     if pending:
         extra.append(f"{pending:,} more not run yet")
     return Caption(
@@ -138,7 +143,7 @@ def caption_of(results: SweepResults, commit: str) -> Caption:
 def claim_of(plot: FrontPlot) -> str:
     """What the front says in one sentence, from its numbers alone."""
     front = plot.indices(Standing.FRONT)
-    names = [axis.name.rpartition("_")[0].replace("_", " ").replace("edp pj", "EDP") for axis in plot.axes]
+    names = [axis.word for axis in plot.axes]
     if not front:
         return f"None of {len(plot.points):,} designs is feasible"
     if len(front) == 1:
@@ -166,7 +171,13 @@ def _axis(objective: Objective, results: SweepResults) -> PlotAxis:
     whose = results.workloads[0].name if len(results.workloads) == 1 else "all workloads"
     is_told = found.is_per_workload and len(whose) <= MAX_NAME_ON_AXIS
     quantity = f"{found.label} of {whose}" if is_told else found.label  # the caption names it in any case
-    return PlotAxis(name=found.name, quantity=quantity, unit=found.unit)
+    return PlotAxis(
+        name=found.name,
+        quantity=quantity,
+        unit=found.unit,
+        word=found.word,
+        is_larger_better=found.is_larger_better,
+    )
 
 
 def _number(metrics: Mapping[str, float], name: str) -> float | None:

@@ -26,17 +26,26 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotAxis:
-    """One objective of the trade-off; less is better.
+    """One objective of the trade-off.
 
     Attributes:
         name: Column name with its unit, e.g. `energy_pj`.
         quantity: For people, e.g. `Energy per inference`.
         unit: Internal unit of the values, e.g. `pJ`.
+        word: Within a sentence, e.g. `energy`.
+        is_larger_better: Whether more is better, not less.
     """
 
     name: str
     quantity: str
     unit: str
+    word: str
+    is_larger_better: bool = False
+
+    @property
+    def sign(self) -> float:
+        """Factor that makes less of a value better."""
+        return -1.0 if self.is_larger_better else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +188,9 @@ def stair(xy: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def _scaled(plot: FrontPlot, front: Sequence[int]) -> list[tuple[float, ...]]:
     """Per front point its objectives scaled to 0 (best on the front) .. 1 (worst), as they will look."""
     columns: list[list[float]] = []
-    for axis in range(len(plot.axes)):
+    for axis, objective in enumerate(plot.axes):
         raw = plot.column(axis, front)
-        values = [math.log(v) for v in raw] if wants_log(raw) else raw
+        values = [objective.sign * (math.log(v) if wants_log(raw) else v) for v in raw]
         low, high = (min(values), max(values)) if values else (0.0, 0.0)
         columns.append([(v - low) / (high - low) if high > low else 0.0 for v in values])
     return list(zip(*columns, strict=True))

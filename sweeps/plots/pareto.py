@@ -54,6 +54,13 @@ RASTERIZE_FROM_POINTS: Final = 4000
 _WITHOUT_ANSWER: Final = (Standing.INFEASIBLE, Standing.EXCLUDED, Standing.FAILED)
 _WHICH: Final[tuple[Literal["x", "y"], ...]] = ("x", "y")
 _NO_SCALE: Final = (Scale(divisor=1.0, unit=""), Scale(divisor=1.0, unit=""))
+_ARROWS: Final = {
+    (False, False): "\N{SOUTH WEST ARROW}",
+    (True, False): "\N{SOUTH EAST ARROW}",
+    (False, True): "\N{NORTH WEST ARROW}",
+    (True, True): "\N{NORTH EAST ARROW}",
+}
+"""Towards better designs, by whether they lie to the right and above."""
 _PANEL_LABELS: Final = {1: 8, 2: 5, 3: 4}
 
 
@@ -126,7 +133,8 @@ def _draw_panel(axes: Axes, plot: FrontPlot, pair: tuple[int, int]) -> None:
     axes.margins(0.09)
     axes.autoscale_view()
     _draw_stair(axes, plot, pair, scales)
-    better_arrow(axes)
+    right, up = (plot.axes[axis].is_larger_better for axis in pair)
+    better_arrow(axes, _ARROWS[right, up])
 
 
 def _draw_points(axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]) -> None:
@@ -148,8 +156,15 @@ def _draw_points(axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Seq
 
 def _on_line(plot: FrontPlot, pair: tuple[int, int]) -> set[int]:
     """Front points that are on the front of these two objectives alone as well."""
-    corners = set(stair(_coordinates(plot, plot.indices(Standing.FRONT), pair, _NO_SCALE)))
+    corners = set(_corners(plot, pair, _NO_SCALE))
     return {i for i in plot.indices(Standing.FRONT) if set(_coordinates(plot, [i], pair, _NO_SCALE)) <= corners}
+
+
+def _corners(plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]) -> list[tuple[float, float]]:
+    """Corners of the stair line of two objectives."""
+    x_sign, y_sign = (plot.axes[axis].sign for axis in pair)
+    front = _coordinates(plot, plot.indices(Standing.FRONT), pair, scales)
+    return [(x_sign * x, y_sign * y) for x, y in stair([(x_sign * x, y_sign * y) for x, y in front])]
 
 
 def _draw_stair(axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]) -> None:
@@ -163,10 +178,15 @@ def _front_line(
     axes: Axes, plot: FrontPlot, pair: tuple[int, int], scales: Sequence[Scale]
 ) -> list[tuple[float, float]]:
     """The stair line with its two ends at the frame."""
-    corners = stair(_coordinates(plot, plot.indices(Standing.FRONT), pair, scales))
+    corners = _corners(plot, pair, scales)
     if not corners:
         return []
-    return [(corners[0][0], axes.get_ylim()[1]), *corners, (axes.get_xlim()[1], corners[-1][1])]
+    # From the worst y above the best x to the worst x beside the best y; limits are sorted.
+    worst_x, worst_y = (
+        limits[0 if plot.axes[axis].is_larger_better else 1]
+        for axis, limits in zip(pair, (axes.get_xlim(), axes.get_ylim()), strict=True)
+    )
+    return [(corners[0][0], worst_y), *corners, (worst_x, corners[-1][1])]
 
 
 def _draw_labels(axes: Axes, plot: FrontPlot, pair: tuple[int, int], *, limit: int) -> None:

@@ -142,6 +142,8 @@ UNIT_STEPS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "bytes/s": ((1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")),
     "Hz": ((1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz")),
     "mm^2": ((1.0, "mm^2"),),
+    "W": ((1.0, "W"), (1e3, "kW"), (1e6, "MW")),
+    "J": ((1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")),
     "pJ s": ((1.0, "pJ s"), (1e3, "nJ s"), (1e6, "uJ s"), (1e9, "mJ s")),
 }
 

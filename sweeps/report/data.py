@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..document import EstimateDocument, OpDocument, part_names, shown_name
 from ..plots.front import Standing, short_names
 from ..plots.style import LOG_FROM_RATIO, ORDERED, UNIT_STEPS, Caption
+from ..serving_documents import PartDocument, ServedDocument
 
 SIGNIFICANT_DIGITS: Final = 5
 
@@ -23,8 +24,9 @@ class ReportMetric:
         name: Name with unit, e.g. `energy_pj`.
         label: For people.
         unit: Internal unit.
-        is_objective: Whether the front is over it; less is better.
+        is_objective: Whether the front is over it.
         is_per_workload: Whether each workload has its own value.
+        is_larger_better: Whether more of it is better.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ReportMetric:
     unit: str
     is_objective: bool
     is_per_workload: bool = True
+    is_larger_better: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class ReportDesign:
         metrics: One per metric of the report, over all workloads; None where there is none.
         workload_metrics: Per workload, likewise.
         reason: Why it is infeasible, excluded or failed.
-        documents: Per workload its estimate document; None when left out for size.
+        documents: Per workload the document of its estimate; None when left out for size.
     """
 
     id: str
@@ -56,7 +59,7 @@ class ReportDesign:
     metrics: tuple[float | None, ...]
     workload_metrics: tuple[tuple[float | None, ...], ...] = ()
     reason: str = ""
-    documents: tuple[EstimateDocument, ...] | None = None
+    documents: tuple[EstimateDocument | ServedDocument, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,7 @@ def page_data(report: Report) -> dict[str, Json]:
                 "unit": metric.unit,
                 "isObjective": metric.is_objective,
                 "perWorkload": metric.is_per_workload,
+                "largerIsBetter": metric.is_larger_better,
             }
             for metric in report.metrics
         ],
@@ -135,6 +139,8 @@ def page_data(report: Report) -> dict[str, Json]:
         "parts": list(details.parts),
         "bottlenecks": list(details.bottlenecks),
         "ops": [list(key) for key in details.ops],
+        "partNames": list(details.part_names),
+        "noteTexts": list(details.notes),
     }
 
 
@@ -146,16 +152,32 @@ class _Details:
         self.parts: dict[str, int] = {}
         self.bottlenecks: dict[str, int] = {}
         self.ops: dict[tuple[str, int, int, str], int] = {}
+        self.part_names: dict[str, int] = {}
+        self.notes: dict[str, int] = {}
 
-    def add(self, documents: Sequence[EstimateDocument]) -> int:
+    def add(self, documents: Sequence[EstimateDocument | ServedDocument]) -> int:
         """Index of the breakdown of one design over its workloads."""
         for document in documents:
-            for part in part_names(document):
-                self.parts.setdefault(part, len(self.parts))
-        self.rows.append([self._workload(document) for document in documents])
+            if "ops" in document:
+                for part in part_names(document):
+                    self.parts.setdefault(part, len(self.parts))
+        self.rows.append([self._ops(d) if "ops" in d else self._served(d) for d in documents])
         return len(self.rows) - 1
 
-    def _workload(self, document: EstimateDocument) -> Json:
+    def _served(self, document: ServedDocument) -> Json:
+        """Trees of parts as rows of depth, name, amount and unit, and remarks."""
+        return {
+            "parts": [row for part in document["parts"] for row in self._part(part, 0)],
+            "notes": [self.notes.setdefault(note, len(self.notes)) for note in document["notes"]],
+        }
+
+    def _part(self, part: PartDocument, depth: int) -> Iterator[Json]:
+        name = self.part_names.setdefault(part["name"], len(self.part_names))
+        yield [depth, name, _short(part["amount"]), part["unit"]]
+        for below in part.get("parts", ()):
+            yield from self._part(below, depth + 1)
+
+    def _ops(self, document: EstimateDocument) -> Json:
         roof = document["roofline"]
         return {
             "clockHz": document["clock_hz"],

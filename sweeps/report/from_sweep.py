@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from ..objectives import METRICS, Metric, Objective
+from ..kernel_document import parts_of
+from ..objectives import Metric, Objective, Pricing
 from ..plots.from_sweep import caption_of, front_plot, input_text, reason_of, standing_of
 from ..plots.front import Standing
 from ..store import DesignRecord, PointStatus, SweepResults
@@ -17,6 +18,8 @@ from .page import write_report
 
 if TYPE_CHECKING:
     from ..document import EstimateDocument
+    from ..kernel_document import KernelsDocument
+    from ..serving_documents import ServedDocument
 
 MAX_BREAKDOWNS: Final = 3000
 LEFT_OUT_METRICS: Final = ("latency_cycles", "macs")
@@ -74,7 +77,7 @@ def report_sweep(results: SweepResults, folder: Path) -> Path:
 def _metrics(results: SweepResults) -> tuple[ReportMetric, ...]:
     """The sweep's objectives in their order, then everything else that designs have."""
     objectives: dict[str, Objective] = {objective.metric: objective for objective in results.objectives}
-    by_name: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+    by_name: dict[str, Metric] = {metric.name: metric for metric in results.metrics}
     names = [*objectives, *(name for name in by_name if name not in objectives and name not in LEFT_OUT_METRICS)]
     return tuple(
         ReportMetric(
@@ -83,6 +86,7 @@ def _metrics(results: SweepResults) -> tuple[ReportMetric, ...]:
             unit="" if by_name[name].unit == "1" else by_name[name].unit,
             is_objective=name in objectives,
             is_per_workload=by_name[name].is_per_workload,
+            is_larger_better=by_name[name].is_larger_better,
         )
         for name in names
     )
@@ -96,8 +100,11 @@ def _kept_breakdowns(
     return frozenset([*front, *dominated][:max_breakdowns])
 
 
-def _documents(results: SweepResults, record: DesignRecord) -> tuple[EstimateDocument, ...]:
-    return tuple(cast("EstimateDocument", document) for document in results.breakdown(record.id))
+def _documents(results: SweepResults, record: DesignRecord) -> tuple[EstimateDocument | ServedDocument, ...]:
+    found = results.breakdown(record.id)
+    if results.pricing is Pricing.KERNELS:
+        return tuple(parts_of(cast("KernelsDocument", document)) for document in found)
+    return cast("tuple[EstimateDocument | ServedDocument, ...]", found)
 
 
 def _values(metrics: Mapping[str, float], wanted: tuple[ReportMetric, ...]) -> tuple[float | None, ...]:
@@ -106,17 +113,17 @@ def _values(metrics: Mapping[str, float], wanted: tuple[ReportMetric, ...]) -> t
 
 
 def _notes(results: SweepResults) -> list[Note]:
-    mapping = ", ".join(f"{key} {value}" for key, value in results.mapping.items() if value is not None)
+    settings = ", ".join(f"{key} {value}" for key, value in results.settings.items() if value is not None)
     sampler = ", ".join(f"{key} {value}" for key, value in results.sampler.items() if value is not None)
     notes = [
         Note(heading="base architecture", text=f"{results.base} ({results.arch_name})"),
-        Note(heading="mapping", text=mapping),
+        Note(heading="mapping" if results.pricing is Pricing.MAPPING else "constants", text=settings),
         Note(heading="sampler", text=sampler),
     ]
     if results.constraints:
         notes.append(Note(heading="constraints", text="\n".join(results.constraints)))
     for workload in results.workloads:
-        lines = [f"{workload.spec}: {workload.macs:,} MACs in {workload.num_ops:,} ops", *workload.notices]
+        lines = [f"{workload.spec}: {workload.size}", *workload.notices]
         lines += [f"not modelled: {text}" for text in workload.unmodelled]
         notes.append(Note(heading=workload.name, text="\n".join(lines)))
     notes.append(Note(heading="model version", text=results.model_version))

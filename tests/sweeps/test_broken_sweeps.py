@@ -37,14 +37,16 @@ FAULTS: dict[str, list[str]] = {
         "7:35: space.hierarchy.scratchpad.banks: must be at least 1, not 0",
         "8:29: constraints.0: unknown unit 'kJ' in '3 kJ'; known are B, KiB, MiB, GiB, TiB, kB, MB, GB, ...",
         "9:45: sampler.population: must be at least 4, not 2",
-        "10:1: colour: unknown field; known are schema_version, name, description, base, workloads, space, constraints, objectives, mapping, sampler",
+        "10:1: colour: unknown field; known are schema_version, name, description, base, workloads, space, constraints, objectives, mapping, constants, sampler",
     ],
     "gpu_base.yaml": [
-        "3:7: base: 'h100_sxm' is of kind gpu; only spatial architectures can be swept",
+        "6:3: space.clock: unknown field; did you mean 'clocks'?",
+        "7:10: mapping: `mapping` is for networks on spatial architectures; designs priced by kernels do not read it: leave it out",
+        "8:14: objectives.0: designs priced by kernels have no 'area'; known are energy, latency, edp, main_memory_bytes, power_w",
     ],
     "missing_fields.yaml": [
         "1:1: name: missing field 'name' (name of the sweep, in reports and as the output directory)",
-        "1:1: workloads: missing field 'workloads' (workloads; metrics are sums over them)",
+        "1:1: workloads: missing field 'workloads' (workloads; metrics are sums over them, of served models the worst)",
     ],
     "missing_workload.yaml": [
         "6:5: workloads.1: networks/none.onnx: no such file; check the path",
@@ -59,6 +61,24 @@ FAULTS: dict[str, list[str]] = {
     ],
     "seed_missing.yaml": [
         "7:10: sampler.seed: missing field 'seed' (seed; the same seed draws the same points, and more `points` only add to them)",
+    ],
+    "served.yaml": [
+        "3:7: base: 'ref16' is of kind spatial; language models are served on GPUs and systems of them",
+        "4:1: workloads: some workloads have `serve` and some have not; language models and networks need sweeps of their own",
+        "5:56: workloads.0.serve.concurency: unknown field; did you mean 'concurrency'?",
+        "6:55: workloads.1.serve.osl: must be at least 2, not 1",
+        "9:10: mapping: `mapping` is for networks on spatial architectures; designs priced by serving do not read it: leave it out",
+        "10:14: objectives.0: designs priced by serving have no 'energy'; known are latency, power_w, ttft_s, ttft_queued_s, ttft_open_s, tpot_s, tokens_per_s, tokens_per_s_per_user, tokens_per_s_per_chip, joules_per_token, free_bytes, num_chips",
+    ],
+    "served_space.yaml": [
+        "7:3: space.workloads.chat.workload: of a workload, fields of its `serve` can be swept, as workloads.NAME.serve.tp",
+        "8:3: space.workloads.chat.serve.tpp: unknown field; did you mean 'tp'?",
+        "9:38: space.workloads.chat.serve.concurrency: must be at least 1, not 0",
+        "10:3: space.workloads.talk.serve.tp: workloads has no element 'talk'; known are chat",
+        "11:3: space.links.nvlink.bandwith: unknown field; did you mean 'bandwidth'?",
+        "13:5: constraints.0: designs priced by serving have no 'area_mm2'; known are ttft_s, ttft_queued_s, ttft_open_s, tpot_s, latency_s, tokens_per_s_per_user, tokens_per_s_per_chip, tokens_per_s, requests_per_s, power_w, joules_per_token, free_bytes, num_chips",
+        "14:31: constraints.1: '4 B/cycle' is a bandwidth per cycle; constraints on GPUs and systems see bandwidths in B/s",
+        "15:26: constants.calibration: mode datasheet fits nothing; add `mode: calibrated`, or leave this out",
     ],
     "swept_twice.yaml": [
         "7:3: space.hierarchy.1.capacity: this is the field that 'hierarchy.scratchpad.capacity' sweeps on line 6",

@@ -278,7 +278,7 @@ def test_lacking_datatype_names_the_op(capsys: pytest.CaptureFixture[str], netwo
         ([GEMM, "--arch", "ref16", "--shape", "b=1", "--shape", "b=2"], "'b' is given twice"),
         ([GEMM, "--arch", "ref16", "--mapping", "no_such.yaml"], "no_such.yaml"),
         ([GEMM, "--arch", "ref16", "--set", "clock"], "'clock' is not PATH=VALUE"),
-        ([GEMM, "--arch", "h100_sxm"], "only kind spatial can be estimated"),
+        ([GEMM, "--arch", "dgx_h100"], "estimate on one of its chips"),
         ([GEMM], "--arch"),
     ],
 )

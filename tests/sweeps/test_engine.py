@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tileloom.archdsl import Arch, SpatialArch, Workload
+from tileloom.archdsl import Description, SpatialArch, Workload
 from tileloom.sweeps.dry_run import Reason, dry_run
 from tileloom.sweeps.engine import run_sweep
 from tileloom.sweeps.evaluation import DesignPoint, Evaluator, PointResult, Pricer, failed_result
@@ -22,12 +22,12 @@ from .fake_evaluator import fake_evaluate, fake_evaluate_list
 from .sweep_case import FAKE_PRICER, SPEC, export, load, logged, run
 
 
-def alone(arch: Arch) -> str:
+def alone(arch: Description) -> str:
     """A group for each architecture."""
     return arch.model_dump_json()
 
 
-def one_group(arch: Arch) -> int:
+def one_group(arch: Description) -> int:
     """One group for all architectures."""
     return 0
 
@@ -228,7 +228,7 @@ def test_traceback_is_cut_at_its_end() -> None:
 
 
 def test_constraint_on_a_metric_that_is_known_beforehand_keeps_points_from_running(tmp_path: Path, log: Path) -> None:
-    def early(arch: Arch) -> dict[str, float]:
+    def early(arch: Description) -> dict[str, float]:
         assert isinstance(arch, SpatialArch)
         capacity_bytes = arch.memories[1].capacity_bytes or 0
         return {"area_mm2": 0.01 * arch.fanouts[0].axes[0].size + capacity_bytes / 1e6}

@@ -17,6 +17,7 @@ from tileloom.sweeps.store import PointStatus
 EXAMPLES = Path(__file__).parent.parent.parent / "docs" / "examples"
 
 NUM_POINTS = {
+    "llama70b_h100.yaml": 1000,
     "pe_array_sizes.yaml": 45,
     "resnet50_and_transformer.yaml": 216,
     "resnet50_grid.yaml": 1000,
@@ -34,13 +35,16 @@ def test_example_loads_and_has_as_many_points_as_it_says(name: str) -> None:
     assert sweep.space.num_points == NUM_POINTS[name]
     assert sweep.spec.name == name.removesuffix(".yaml")
     assert all(workload.macs > 0 for workload in sweep.workloads)
+    assert len(sweep.workloads) + len(sweep.blueprint.served) == len(sweep.spec.workloads)
 
 
-def test_specification_in_the_documentation_loads(tmp_path: Path) -> None:
+def test_specifications_in_the_documentation_load(tmp_path: Path) -> None:
     text = (EXAMPLES.parent / "sweep_format.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    (tmp_path / "sweep.yaml").write_text(snippet, encoding="utf-8")
-    assert load_sweep(tmp_path / "sweep.yaml", load_workload).space.num_points == 18
+    num_points: list[int] = []
+    for snippet in re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL):
+        (tmp_path / "sweep.yaml").write_text(snippet, encoding="utf-8")
+        num_points.append(load_sweep(tmp_path / "sweep.yaml", load_workload).space.num_points)
+    assert num_points == [18, 24]
 
 
 def test_documentation_names_every_metric_objective_and_field() -> None:

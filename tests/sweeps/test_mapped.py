@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tileloom.archdsl import SpatialArch, arch_from_tree
+from tileloom.archdsl import SpatialArch
 from tileloom.compiler import load_workload
 from tileloom.sweeps.cli import ExitCode, main
 from tileloom.sweeps.engine import run_sweep
@@ -47,7 +47,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 def points(sweep: Sweep) -> list[DesignPoint]:
     inputs = [sweep.space.inputs(sweep.space.digits(idx)) for idx in range(sweep.space.num_points)]
     return [
-        DesignPoint(id=str(idx), inputs=values, arch=arch_from_tree(sweep.tree, dict(values)))
+        DesignPoint(id=str(idx), inputs=values, arch=sweep.blueprint.design(dict(values)).arch)
         for idx, values in enumerate(inputs)
     ]
 

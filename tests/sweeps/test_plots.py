@@ -52,9 +52,9 @@ from tileloom.sweeps.plots.style import (
 )
 
 AXES = (
-    PlotAxis(name="latency_s", quantity="Latency", unit="s"),
-    PlotAxis(name="energy_pj", quantity="Energy", unit="pJ"),
-    PlotAxis(name="area_mm2", quantity="Area", unit="mm^2"),
+    PlotAxis(name="latency_s", quantity="Latency", unit="s", word="latency"),
+    PlotAxis(name="energy_pj", quantity="Energy", unit="pJ", word="energy"),
+    PlotAxis(name="area_mm2", quantity="Area", unit="mm^2", word="area"),
 )
 CAPTION = Caption(workload="resnet50", commit="abc1234", num_points=12)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tileloom.archdsl import Workload, load_arch
+from tileloom.sweeps.designs import Design
 from tileloom.sweeps.planning import structure_key
 from tileloom.sweeps.points import PointHasher, model_version
-from tileloom.sweeps.spec import MappingOptions, default_name
+from tileloom.sweeps.spec import ConstantsOptions, MappingOptions, default_name
 
 from .fake_evaluator import fake_load
 
@@ -24,8 +25,8 @@ def ref16_id(
     mapping: MappingOptions | None = None,
     version: str = "v",
 ) -> str:
-    hasher = PointHasher([workload], mapping or MappingOptions(), version)
-    return hasher.arch_id(load_arch("ref16", overrides or {}))
+    hasher = PointHasher([workload], mapping or MappingOptions(), ConstantsOptions(), version)
+    return hasher.design_id(Design(arch=load_arch("ref16", overrides or {})))
 
 
 def test_id_is_16_hexadecimal_digits() -> None:

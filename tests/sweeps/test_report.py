@@ -95,12 +95,14 @@ def results(tmp_path: Path) -> SweepResults:
         "spec_text": SPEC,
         "axes": [{"path": "parameters.rows", "values": [*ROWS], "unit": ""}, {"path": "a.capacity", "values": ["1 KiB"], "unit": "bytes"}],
         "workloads": [
-            {"name": name, "spec": f"{name}.onnx", "macs": 100_000, "num_ops": 3, "unmodelled": ["n (Loop): unknown"], "notices": ["batch taken as 1"]}
+            {"name": name, "spec": f"{name}.onnx", "size": "100,000 MACs in 3 ops", "unmodelled": ["n (Loop): unknown"], "notices": ["batch taken as 1"]}
             for name in ("net", "block")
         ],
         "objectives": ["latency", "energy"],
         "constraints": ["area_mm2 <= 100"],
+        "pricing": "mapping",
         "mapping": {"objective": "energy", "fidelity": "throughput", "convention": "tileloom", "time_limit": None},
+        "constants": {"mode": "datasheet", "calibration": None},
         "sampler": {"kind": "grid"},
         "model_version": "0123456789abcdef",
     }  # fmt: skip

@@ -74,7 +74,7 @@ def test_store_of_a_later_format_is_refused(finished: Path) -> None:
     with sqlite3.connect(finished / STORE_NAME) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(SweepError, match="the store has format 99 and this version of tileloom reads 1"):
+    with pytest.raises(SweepError, match="the store has format 99 and this version of tileloom reads 2"):
         SweepResults.load(finished)
 
 

@@ -60,9 +60,29 @@ function defineHatches(into) {
   into.append(defs);
 }
 
+// Trees of named parts: a bar is a part's share of the whole that it belongs to.
+function drawParts(detail) {
+  const into = byId("ops"), line = 18, top = 6;
+  const width = sizeOf(into, top + (detail.parts.length + detail.notes.length + 1) * line);
+  const names = Math.min(280, width * 0.4), room = width - names - 110;
+  let whole = 1;
+  detail.parts.forEach(([depth, name, amount, unit], i) => {
+    const y = top + i * line;
+    if (depth === 0) whole = Math.abs(amount) || 1;
+    const w = (Math.max(0, amount) / whole) * room;
+    into.append(svg("text", { x: 4 + 14 * depth, y: y + 12, "font-weight": depth ? undefined : "bold", text: data.partNames[name] }));
+    into.append(svg("rect", { x: names, y, width: w, height: line - 4, fill: lightness[Math.min(depth, lightness.length - 1)] }));
+    into.append(svg("text", { x: names + w + 4, y: y + 12, class: "muted", text: quantity(amount, unit) }));
+  });
+  detail.notes.forEach((note, i) => into.append(svg("text", { x: 4, y: top + (detail.parts.length + i + 1) * line, class: "muted", text: data.noteTexts[note] })));
+  legend("ops-legend", []);
+}
+
 function drawOps(state) {
   const detail = detailOf(state);
+  byId("ops-title").textContent = detail && detail.parts ? "What the numbers are made of" : "Where energy and time go, op by op";
   if (!detail) return noDetail(state, "ops", "ops-legend");
+  if (detail.parts) return drawParts(detail);
   const rows = opRows(detail);
   const into = byId("ops"), line = 18, top = 22;
   const width = sizeOf(into, top + rows.length * line + 6);
@@ -100,6 +120,8 @@ function clip(text, width) {
 
 function drawRoofline(state) {
   const detail = detailOf(state);
+  byId("roofline-card").hidden = Boolean(detail && detail.parts);
+  if (detail && detail.parts) return;
   if (!detail) return noDetail(state, "roofline", "roofline-legend");
   const rows = opRows(detail).filter((r) => r.macs > 0 && r.readBytes + r.writeBytes > 0 && r.seconds > 0);
   if (!rows.length) return noDetail(state, "roofline", "roofline-legend");

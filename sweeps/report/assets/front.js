@@ -19,14 +19,17 @@ function placed(state) {
 
 const isUsable = (design) => design.standing === "front" || design.standing === "dominated";
 
-function stairOf(points) {
+// Factor that makes less of a metric better.
+const signOf = (metric) => (metric.largerIsBetter ? -1 : 1);
+
+function stairOf(points, sx, sy) {
   const corners = [];
   let best = Infinity;
-  for (const p of [...points].sort((a, b) => a.x - b.x || a.y - b.y)) {
-    if (p.y < best) {
+  for (const p of [...points].sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
+    if (sy * p.y < best) {
       if (corners.length) corners.push([p.x, corners[corners.length - 1][1]]);
       corners.push([p.x, p.y]);
-      best = p.y;
+      best = sy * p.y;
     }
   }
   return corners;
@@ -49,9 +52,11 @@ function drawFront(state, choose) {
   const y = axisScale(points.map((p) => p.y / uy.divisor), box.bottom, box.top);
   drawAxes(into, box, x, y, `${mx.label} [${ux.name}]`, `${my.label} [${uy.name}]`);
   const at = (p) => [x.at(p.x / ux.divisor), y.at(p.y / uy.divisor)];
-  const corners = stairOf(usable).map(([cx, cy]) => at({ x: cx, y: cy }));
+  const [sx, sy] = [signOf(mx), signOf(my)];
+  byId("better").textContent = `${sy > 0 ? (sx > 0 ? "↙" : "↘") : sx > 0 ? "↖" : "↗"} better`;
+  const corners = stairOf(usable, sx, sy).map(([cx, cy]) => at({ x: cx, y: cy }));
   if (corners.length) {
-    const line = `M${corners[0][0]},${box.top}` + corners.map((c) => `L${c[0]},${c[1]}`).join("") + `H${box.right}`;
+    const line = `M${corners[0][0]},${sy > 0 ? box.top : box.bottom}` + corners.map((c) => `L${c[0]},${c[1]}`).join("") + `H${sx > 0 ? box.right : box.left}`;
     into.append(svg("path", { d: line, fill: "none", stroke: "var(--blue)", "stroke-width": 1.6 }));
   }
   const order = { dominated: 0, infeasible: 1, excluded: 1, failed: 1, front: 2 };
