@@ -93,6 +93,7 @@ def service_document(service: serving.Service) -> Json:
         "prefix_hit": traffic.prefix_hit,
         "policy": engine.policy,
         "max_step_tokens": engine.max_step_tokens,
+        "max_sequences": engine.max_sequences,
         "draft_tokens": engine.speculation.draft_tokens,
         "acceptance": engine.speculation.acceptance,
         "feed_forward": None if service.feed_forward is None else _pool(service.feed_forward),
@@ -113,12 +114,18 @@ def layout_document(layout: serving.Layout) -> Json:
     return {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.ep, "num_chips": layout.num_chips}
 
 
-def estimate_document(service: serving.Service, estimate: serving.ServeEstimate) -> Json:
-    """One layout at fixed concurrency."""
+def estimate_document(service: serving.Service, estimate: serving.ServeEstimate, tested: serving.LoadTest) -> Json:
+    """One layout at fixed concurrency, and what a load test of it reports."""
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
         **_estimate(estimate),
+        "load_test": {
+            "ttft_s": tested.ttft_s,
+            "waiting_s": tested.waiting_s,
+            "tpot_s": tested.tpot_s,
+            "makespan_s": tested.makespan_s,
+        },
         "notes": list(estimate.notes),
     }
 

@@ -26,12 +26,13 @@ def service_line(service: serving.Service, layout: serving.Layout | None = None)
     )
 
 
-def estimate_table(estimate: serving.ServeEstimate) -> Table:
-    """The metrics of one layout at fixed concurrency."""
+def estimate_table(estimate: serving.ServeEstimate, tested: serving.LoadTest) -> Table:
+    """The metrics of one layout at fixed concurrency, and what a load test of it reports."""
     rows = (
         ("TTFT, idle", quantity_text(estimate.ttft.amount, "s"), "a prompt alone"),
         ("TTFT, fixed concurrency", quantity_text(estimate.ttft_queued.amount, "s"), _parts(estimate.ttft_queued)),
         ("TTFT, random arrivals", quantity_text(estimate.ttft_open.amount, "s"), _parts(estimate.ttft_open)),
+        ("TTFT, load test", quantity_text(tested.ttft_s, "s"), _parts(tested.ttft)),
         ("TPOT", quantity_text(estimate.tpot.amount, "s"), _parts(estimate.tpot)),
         ("latency of a request", quantity_text(estimate.latency_s, "s"), ""),
         ("tokens/s per user", f"{estimate.tokens_per_s_per_user:,.1f}", ""),

@@ -4,6 +4,7 @@ from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
 from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
 from .fabric import Fabric, fabric_of, fabric_of_chips, load_fabric
 from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
+from .load_generator import LoadTest, StepCosts, run_load_test, step_costs
 from .memory import MemoryColumns, memory_of, weights_per_chip
 from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
 from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
@@ -14,6 +15,7 @@ from .serving import (
     Service,
     ServiceColumns,
     estimate_at,
+    load_test,
     make_service,
     require_service,
     sequences_in_cache,
@@ -39,6 +41,7 @@ __all__ = [
     "Layout",
     "Layouts",
     "Limits",
+    "LoadTest",
     "MemoryColumns",
     "Numerics",
     "Plan",
@@ -51,6 +54,7 @@ __all__ = [
     "Speculation",
     "SplitStepTimer",
     "SteadyState",
+    "StepCosts",
     "StepTimer",
     "StepTimes",
     "Steps",
@@ -61,6 +65,7 @@ __all__ = [
     "layout_faults",
     "layouts_of",
     "load_fabric",
+    "load_test",
     "make_plan",
     "make_service",
     "make_steps",
@@ -71,11 +76,13 @@ __all__ = [
     "price_points",
     "require_layout",
     "require_service",
+    "run_load_test",
     "sequences_in_cache",
     "serve",
     "serve_columns",
     "serve_disaggregated",
     "steady_state",
+    "step_costs",
     "weight_bytes",
     "weights_per_chip",
 ]

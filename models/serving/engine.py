@@ -33,11 +33,13 @@ class Engine:
         max_step_tokens: Most tokens of one step of one attention group.
         scheduler_s_per_sequence: Time that the host adds to a step per sequence in it (choosing, stop checks,
             detokenising, sending) [s]: the scheduler's overhead per step, the one constant fitted to serving data.
+        max_sequences: Most sequences in the batch of an attention group and pipeline slot; None for as many as there are.
         speculation: Drafts that are verified.
     """
 
     policy: Policy = "chunked"
     max_step_tokens: int = 8192
+    max_sequences: int | None = None
     scheduler_s_per_sequence: float = 0.0
     speculation: Speculation = NO_SPECULATION
 
@@ -74,6 +76,7 @@ class SteadyState:
     Attributes:
         users: Users of one attention group and pipeline slot, waiting or served.
         batch: Of those the sequences that decode or are prefilled.
+        decoding: Of those the sequences that decode.
         decode_step_s: A step in which no prompt is worked on [s].
         prompt_s: What one prompt adds to the time of those that decode [s].
         lone_prompt_s: A prompt alone on an idle instance, until its first token [s].
@@ -90,6 +93,7 @@ class SteadyState:
 
     users: Floats
     batch: Floats
+    decoding: Floats
     decode_step_s: Floats
     prompt_s: Floats
     lone_prompt_s: Floats
@@ -159,6 +163,7 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
     return SteadyState(
         users=users,
         batch=batch,
+        decoding=decoding,
         decode_step_s=decode_step_s,
         prompt_s=prompt_s,
         lone_prompt_s=lone_chunks * (alone.time_s + host_s),
@@ -182,10 +187,11 @@ def _batch(engine: Engine, new: float, steps_per_request: float, users: Floats) 
     those that decode and the share of a prompt that arrives meanwhile; both must fit.
     """
     queries, room = engine.speculation.queries, float(engine.max_step_tokens)
+    served = users if engine.max_sequences is None else np.minimum(users, engine.max_sequences)
     if engine.policy == "prefill_first":
-        batch = np.minimum(users, room / queries)
+        batch = np.minimum(served, room / queries)
         return batch, np.full_like(users, np.ceil(new / room))
-    batch = np.minimum(users, room * (steps_per_request + 1) / (queries * steps_per_request + new))
+    batch = np.minimum(served, room * (steps_per_request + 1) / (queries * steps_per_request + new))
     left = np.maximum(1.0, room - batch * queries)
     return batch, np.ceil(new / left - 1e-9)
 

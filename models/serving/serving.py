@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from .engine import Engine, SteadyState, Traffic, steady_state
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE
 from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
+from .load_generator import LoadTest, run_load_test, step_costs
 from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
 from .numerics import Numerics
 from .parallel import Layout, Layouts, layouts_of, require_layout
@@ -102,6 +104,8 @@ def make_service(
         raise ModelError(f"osl {traffic.osl} is below 2: a time per output token needs a token after the first")
     if not 0 <= traffic.prefix_hit < 1:
         raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
+    if engine.max_sequences is not None and engine.max_sequences < 1:
+        raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
     chip = make_chip(fabric.arch, mode, calibration)
@@ -195,6 +199,12 @@ class ServiceColumns:
         """Time to first token when the same requests arrive at random [s]."""
         return self.waiting_open.total_s + self.state.mixed_prompt_s
 
+    def load_test(self, idx: int) -> LoadTest:
+        """What a load generator reports of one layout at this concurrency, a run step by step."""
+        service = self.service
+        costs = step_costs(service.timer, self.layouts, service.engine, service.traffic, self.state, idx)
+        return run_load_test(costs, service.engine, service.traffic, math.ceil(self.state.users[idx] - 1e-9))
+
     @cached_property
     def chip_power_w(self) -> Floats:
         """Mean power of a chip [W]."""
@@ -279,6 +289,16 @@ def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
     if short is not None:
         raise InfeasibleError(short)
     return estimate_at(columns, 0)
+
+
+def load_test(service: Service, layout: Layout, concurrency: int) -> LoadTest:
+    """What a load generator with so many users reports of one instance; memory is not checked.
+
+    Raises:
+        ModelError: The layout does not suit the model or the system.
+    """
+    require_service(service, layout, concurrency)
+    return serve_columns(service, layouts_of([layout]), np.array([float(concurrency)])).load_test(0)
 
 
 def require_service(service: Service, layout: Layout, concurrency: int) -> None:

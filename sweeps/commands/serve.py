@@ -61,6 +61,12 @@ QuantisationOption = Annotated[
 KvOption = Annotated[str, typer.Option("--kv", metavar="DATATYPE", help="Datatype of the cache: bf16, fp8, int8, fp4.")]
 PolicyOption = Annotated[PolicyName, typer.Option("--policy", help="How prompts enter the batch.")]
 StepTokensOption = Annotated[int, typer.Option("--max-step-tokens", min=1, help="Most tokens of one step.")]
+SequencesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-sequences", min=1, help="Most sequences in the batch of a group and slot; no limit if left out."
+    ),
+]
 PrefixOption = Annotated[
     float, typer.Option("--prefix-hit", min=0.0, max=1.0, help="Share of a prompt that is in the cache already.")
 ]
@@ -133,6 +139,7 @@ def estimate(
     kv: KvOption = "bf16",
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
+    max_sequences: SequencesOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -163,6 +170,7 @@ def estimate(
         kv=kv,
         policy=policy,
         max_step_tokens=max_step_tokens,
+        max_sequences=max_sequences,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
@@ -189,11 +197,12 @@ def _print_estimate(
     from ..serving_views import estimate_table, part_lines, service_line
 
     found = serving.serve(service, layout, concurrency)
+    tested = serving.load_test(service, layout, concurrency)
     if as_json:
-        terminal.json(estimate_document(service, found))
+        terminal.json(estimate_document(service, found, tested))
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
-        terminal.table(estimate_table(found))
+        terminal.table(estimate_table(found, tested))
     for part in (found.tpot, found.ttft_queued, found.ttft_open, found.memory):
         for line in part_lines(part):
             terminal.detail(line)
@@ -244,6 +253,7 @@ def plan(
     kv: KvOption = "bf16",
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
+    max_sequences: SequencesOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -272,6 +282,7 @@ def plan(
         kv=kv,
         policy=policy,
         max_step_tokens=max_step_tokens,
+        max_sequences=max_sequences,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
@@ -307,6 +318,7 @@ def _service(
     kv: str,
     policy: PolicyName,
     max_step_tokens: int,
+    max_sequences: int | None,
     load_imbalance: float,
     mode: ModeName,
     calibration: str | None,
@@ -320,7 +332,12 @@ def _service(
         described,
         serving.numerics_of(described, quantisation, kv),
         serving.load_fabric(system),
-        serving.Engine(policy=policy.value, max_step_tokens=max_step_tokens, speculation=speculation),
+        serving.Engine(
+            policy=policy.value,
+            max_step_tokens=max_step_tokens,
+            max_sequences=max_sequences,
+            speculation=speculation,
+        ),
         traffic,
         mode=mode.value,
         calibration=calibration,

@@ -49,6 +49,7 @@ def test_estimate_prints_its_metrics_with_units(capsys: pytest.CaptureFixture[st
         "TTFT, idle",
         "TTFT, fixed concurrency",
         "TTFT, random arrivals",
+        "TTFT, load test",
         "TPOT",
         "latency of a request",
         "tokens/s per user",

@@ -1,0 +1,221 @@
+"""A load test of an engine, step by step: so many users start at once, and each asks again as soon as it is answered.
+
+Requests of one length keep together: prompts that entered the batch in one step end in one step, and the next prompts of
+their users wait for each other again. A steady state of arrivals one by one knows nothing of this, nor of the burst that a
+load generator starts with; both decide the mean time to first token that it reports. What steps cost is an affine function
+of what is in them, taken from the prices of the steady state, so that runs of equal steps are taken at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..parts import Part, sum_of
+from .engine import Engine, SteadyState, Traffic
+from .parallel import Layouts
+from .steps import StepTimer, make_steps
+
+REQUESTS_PER_USER = 10
+"""Requests that each user sends. Source: aiconfigurator, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: genai-perf
+with a request count of ten times the concurrency, prompts and answers of fixed lengths, a warm-up of its own before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCosts:
+    """What a step of one attention group costs: affine in what is in it.
+
+    Attributes:
+        first_s: A step with one sequence that decodes [s].
+        sequence_s: Each further one, the host's work on it included [s].
+        token_s: Each token of a prompt, where sequences decode beside it [s].
+        lone_token_s: The same where none does [s].
+        prompt_s: The host's work on a prompt that ends in the step [s].
+    """
+
+    first_s: float
+    sequence_s: float
+    token_s: float
+    lone_token_s: float
+    prompt_s: float
+
+    def step_s(self, batch: int, prompt_tokens: int, num_prompts: int) -> float:
+        """Time of a step [s].
+
+        Args:
+            batch: Sequences that decode.
+            prompt_tokens: Tokens of prompts.
+            num_prompts: Prompts that end.
+        """
+        if batch == 0:
+            return prompt_tokens * self.lone_token_s + num_prompts * self.prompt_s
+        decode_s = self.first_s + (batch - 1) * self.sequence_s
+        return decode_s + prompt_tokens * self.token_s + num_prompts * self.prompt_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTest:
+    """What a load generator reports: means over all requests.
+
+    Attributes:
+        waiting_s: From asking to the first step that works on the prompt [s].
+        own_s: From there to the first token [s].
+        tpot_s: Time per output token after the first [s].
+        makespan_s: Until the last answer [s].
+    """
+
+    waiting_s: float
+    own_s: float
+    tpot_s: float
+    makespan_s: float
+
+    @property
+    def ttft_s(self) -> float:
+        """Time to first token [s]."""
+        return self.waiting_s + self.own_s
+
+    @property
+    def ttft(self) -> Part:
+        """Time to first token as a tree [s]."""
+        parts = (("waiting", self.waiting_s), ("own steps", self.own_s))
+        return sum_of("TTFT, load test", "s", [Part(name=name, amount=amount, unit="s") for name, amount in parts])
+
+
+def step_costs(
+    timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Traffic, state: SteadyState, idx: int
+) -> StepCosts:
+    """Costs of the steps of one layout, from its steady state and the price of a step with one sequence.
+
+    Args:
+        timer: Prices steps.
+        layouts: The layouts of the steady state.
+        engine: How they batch.
+        traffic: What users ask for.
+        state: The steady state.
+        idx: The layout.
+    """
+    host_s, new = engine.scheduler_s_per_sequence, traffic.new_tokens
+    context, queries = traffic.isl + traffic.osl / 2, engine.speculation.queries
+    alone = make_steps(layouts.take(np.array([idx])), batch=1.0, context_tokens=context, queries=queries)
+    first_s = float(timer.times(alone).time_s[0]) * (1 + engine.speculation.draft_share) + host_s
+    others = max(0.0, float(state.decoding[idx]) - 1)
+    # The host's work is part of what a prompt adds, and is stated apart here.
+    lone_s = (float(state.lone_prompt_s[idx]) - host_s) / new
+    shared_s = max(0.0, float(state.prompt_s[idx]) - host_s) / new
+    return StepCosts(
+        first_s=first_s,
+        sequence_s=max(0.0, float(state.decode_step_s[idx]) - first_s) / others if others else host_s,
+        token_s=shared_s if engine.policy == "chunked" else lone_s,
+        lone_token_s=lone_s,
+        prompt_s=host_s,
+    )
+
+
+def run_load_test(
+    costs: StepCosts, engine: Engine, traffic: Traffic, users: int, requests_per_user: int = REQUESTS_PER_USER
+) -> LoadTest:
+    """Run a load test.
+
+    Args:
+        costs: What its steps cost.
+        engine: How it batches.
+        traffic: What users ask for.
+        users: Users of one attention group and pipeline slot, at least 1.
+        requests_per_user: Requests of each.
+    """
+    run = _Run(costs=costs, engine=engine, traffic=traffic, total=users * requests_per_user)
+    run.ask(0.0, users)
+    while run.num_answered < run.total:
+        run.work()
+    tokens = max(1, traffic.osl - 1)
+    return LoadTest(
+        waiting_s=run.waited_s / run.total,
+        own_s=run.own_s / run.total,
+        tpot_s=run.decoded_s / (run.total * tokens),
+        makespan_s=run.now_s,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A load test under way; requests are served in the order in which they came."""
+
+    costs: StepCosts
+    engine: Engine
+    traffic: Traffic
+    total: int
+    now_s: float = 0.0
+    waiting: deque[float] = field(default_factory=deque[float])
+    """When those asked whose prompts are not begun."""
+    begun: tuple[float, int] | None = None
+    """When the prompt was begun that is worked on in more than one step, and its tokens that are left."""
+    decoding: deque[tuple[int, float, int]] = field(default_factory=deque[tuple[int, float, int]])
+    """In which decoding step those end that decode, when they had their first token, and how many they are."""
+    batch: int = 0
+    decode_steps: int = 0
+    num_asked: int = 0
+    num_answered: int = 0
+    waited_s: float = 0.0
+    own_s: float = 0.0
+    decoded_s: float = 0.0
+
+    def ask(self, now_s: float, users: int) -> None:
+        """Requests come in, as long as there are any left."""
+        users = min(users, self.total - self.num_asked)
+        self.num_asked += users
+        self.waiting.extend([now_s] * users)
+
+    def work(self) -> None:
+        """One step, or as many equal ones as nothing changes in."""
+        prompt_tokens, begun_s = self._take_prompts()
+        decodes = self.batch > 0 and (self.engine.policy == "chunked" or not prompt_tokens)
+        steps = 1 if prompt_tokens else self.decoding[0][0] - self.decode_steps
+        self.now_s += steps * self.costs.step_s(self.batch if decodes else 0, prompt_tokens, len(begun_s))
+        self.own_s += sum(self.now_s - one for one in begun_s)
+        if decodes:
+            self.decode_steps += steps
+            self._answer()
+        if begun_s:
+            self.batch += len(begun_s)
+            self.decoding.append((self.decode_steps + self.steps_per_request, self.now_s, len(begun_s)))
+
+    @property
+    def steps_per_request(self) -> int:
+        """Steps in which a request decodes."""
+        return max(1, math.ceil((self.traffic.osl - 1) / self.engine.speculation.tokens_per_step))
+
+    def _take_prompts(self) -> tuple[int, list[float]]:
+        """Tokens of prompts of the next step, and when those were begun whose last tokens are among them."""
+        room = self.engine.max_step_tokens
+        if self.engine.policy == "chunked":
+            room -= math.ceil(self.batch * self.engine.speculation.queries)
+        room = max(1, room)  # a batch that fills its steps lets prompts in a token at a time, as every request ends
+        slots = (self.engine.max_sequences or self.total) - self.batch
+        taken, ended = 0, list[float]()
+        while taken < room and (self.begun is not None or (self.waiting and len(ended) < slots)):
+            begun_s, left = self.begun or self._begin()
+            part = min(left, room - taken)
+            taken += part
+            if part < left:
+                self.begun = (begun_s, left - part)
+            else:
+                self.begun = None
+                ended.append(begun_s)
+        return taken, ended
+
+    def _begin(self) -> tuple[float, int]:
+        """The next prompt: when it is begun, and its tokens."""
+        self.waited_s += self.now_s - self.waiting.popleft()
+        return self.now_s, math.ceil(self.traffic.new_tokens)
+
+    def _answer(self) -> None:
+        """Those whose last token came are answered, and ask again."""
+        while self.decoding and self.decoding[0][0] <= self.decode_steps:
+            _, first_s, count = self.decoding.popleft()
+            self.batch -= count
+            self.num_answered += count
+            self.decoded_s += count * (self.now_s - first_s)
+            self.ask(self.now_s, count)
