@@ -146,10 +146,12 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
         "tokens_per_s_per_chip": estimate.tokens_per_s_per_chip,
         "tokens_per_s_per_user": estimate.tokens_per_s_per_user,
         "power_w": estimate.power.amount,
-        "joules_per_token": estimate.power.amount / estimate.tokens_per_s,
+        "joules_per_token": 1 / estimate.tokens_per_j,
+        "tokens_per_joule": estimate.tokens_per_j,
         "free_bytes": estimate.free_bytes,
         "parts": [
-            part_document(part) for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.memory)
+            part_document(part)
+            for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.power, estimate.memory)
         ],
     }
 

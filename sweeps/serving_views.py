@@ -41,7 +41,7 @@ def estimate_table(estimate: serving.ServeEstimate, tested: serving.LoadTest) ->
         (
             "power",
             f"{estimate.power.amount:,.0f} W",
-            f"{estimate.power.amount / estimate.tokens_per_s:.3g} J per token",
+            f"{_parts(estimate.power)}; {estimate.tokens_per_j:.3g} tokens per joule",
         ),
         ("memory of a chip", quantity_text(estimate.memory.amount, "bytes"), _parts(estimate.memory)),
     )

@@ -86,8 +86,7 @@ class SteadyState:
         tpot_s: Time per output token after the first [s].
         decode_parts_s: Parts of `decode_step_s`.
         prompt_parts_s: Parts of `prompt_s`.
-        ops_per_step: Arithmetic of one chip per step, prompts of others included.
-        main_memory_bytes_per_step: Bytes to and from its main memory.
+        dynamic_j_per_step: Energy of one chip above its idle power per step, prompts of others included [J].
         notes: Approximations.
     """
 
@@ -103,8 +102,7 @@ class SteadyState:
     tpot_s: Floats
     decode_parts_s: Mapping[str, Floats]
     prompt_parts_s: Mapping[str, Floats]
-    ops_per_step: Floats
-    main_memory_bytes_per_step: Floats
+    dynamic_j_per_step: Floats
     notes: tuple[str, ...]
 
     @property
@@ -173,9 +171,8 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
         tpot_s=step_s * steps_per_request / max(1, traffic.osl - 1),
         decode_parts_s=decode_parts,
         prompt_parts_s=prompt_parts,
-        ops_per_step=decode.ops + others * chunks * _added(added.ops, decode.ops, engine) / together,
-        main_memory_bytes_per_step=decode.main_memory_bytes
-        + others * chunks * _added(added.main_memory_bytes, decode.main_memory_bytes, engine) / together,
+        dynamic_j_per_step=(1 + speculation.draft_share) * decode.dynamic_j
+        + others * chunks * _added(added.dynamic_j, decode.dynamic_j, engine) / together,
         notes=costs.notes,
     )
 
@@ -244,6 +241,7 @@ def _rows(times: StepTimes, idx: int, num_rows: int) -> StepTimes:
         parts_s={name: column[rows] for name, column in times.parts_s.items()},
         ops=times.ops[rows],
         main_memory_bytes=times.main_memory_bytes[rows],
+        dynamic_j=times.dynamic_j[rows],
         link_bytes=times.link_bytes[rows],
         notes=times.notes,
     )

@@ -12,6 +12,7 @@ import numpy as np
 from ...archdsl import InfeasibleError, LanguageModel, ModelError
 from ..gpu.calibrations import Mode
 from ..gpu.chip import Chip, make_chip
+from ..gpu.energy import energy_notes, idle_power_w
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic, steady_state
@@ -22,7 +23,7 @@ from .load_generator import LoadTest, run_load_test, step_costs
 from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
 from .numerics import Numerics
 from .parallel import Layout, Layouts, layouts_of, require_layout
-from .power import chip_power_w
+from .power import kernels_power_w
 from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
 from .steps import StepTimer
 from .timing import GpuStepTimer
@@ -206,18 +207,18 @@ class ServiceColumns:
         return run_load_test(costs, service.engine, service.traffic, math.ceil(self.state.users[idx] - 1e-9))
 
     @cached_property
+    def dynamic_w(self) -> Floats:
+        """Energy of a chip's kernels per second, however much the power limit allows [W]."""
+        # Each step visits the pipeline's stages in turn, so that of its work a chip does one share, and steps of all
+        # slots overlap; slots without a user do nothing.
+        busy = np.minimum(1.0, self.concurrency / self.slots)
+        return busy * self.state.dynamic_j_per_step / self.state.step_s
+
+    @cached_property
     def chip_power_w(self) -> Floats:
         """Mean power of a chip [W]."""
-        state, service = self.state, self.service
-        step_s = state.step_s
-        # Each step visits the pipeline's stages in turn, so that of its work a chip does one share, and steps of all
-        # slots overlap.
-        return chip_power_w(
-            service.chip,
-            service.numerics.datatype,
-            ops_per_s=state.ops_per_step / step_s,
-            bytes_per_s=state.main_memory_bytes_per_step / step_s,
-        )
+        chip = self.service.chip
+        return idle_power_w(chip) + kernels_power_w(chip, self.dynamic_w)
 
 
 def serve_columns(service: Service, layouts: Layouts, concurrency: Floats) -> ServiceColumns:
@@ -248,7 +249,7 @@ class ServeEstimate:
         tokens_per_s: Output tokens of the instance.
         tokens_per_s_per_chip: The same per chip.
         tokens_per_s_per_user: What a user sees after the first token.
-        power: Of the instance's chips [W].
+        power: Of the instance's chips, idle and above [W].
         memory: Bytes of the fullest chip.
         free_bytes: What is left there.
         notes: Approximations and assumptions.
@@ -271,6 +272,11 @@ class ServeEstimate:
     memory: Part
     free_bytes: int
     notes: tuple[str, ...]
+
+    @property
+    def tokens_per_j(self) -> float:
+        """Output tokens per joule of the instance's chips."""
+        return self.tokens_per_s / self.power.amount
 
 
 def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
@@ -333,8 +339,6 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
     own = _time("own steps", float(state.mixed_prompt_s[idx]))
     lone = _time("prompt", float(columns.ttft_s[idx]))
     budget = budget_part(columns.memory, float(sequences_in_cache(columns)[idx]), idx)
-    power_w = float(columns.chip_power_w[idx])
-    chips = [Part(name=f"chip {i}", amount=power_w, unit="W") for i in range(layout.num_chips)]
     return ServeEstimate(
         layout=layout,
         concurrency=round(float(columns.concurrency[idx])),
@@ -349,10 +353,15 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
         tokens_per_s=float(columns.tokens_per_s[idx]),
         tokens_per_s_per_chip=float(columns.tokens_per_s_per_chip[idx]),
         tokens_per_s_per_user=float(columns.tokens_per_s_per_user[idx]),
-        power=sum_of("power", "W", chips),
+        power=_power_part(columns, layout, idx),
         memory=budget,
         free_bytes=int(columns.memory.capacity - budget.amount),
-        notes=(*columns.service.model.notes, *columns.service.fabric.notes, *state.notes),
+        notes=(
+            *columns.service.model.notes,
+            *columns.service.fabric.notes,
+            *state.notes,
+            *_power_notes(columns, idx),
+        ),
     )
 
 
@@ -368,6 +377,24 @@ def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
             _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
         ],
     )
+
+
+def _power_part(columns: ServiceColumns, layout: Layout, idx: int) -> Part:
+    """Power of all chips of the instance: what they draw idle, and what kernels add."""
+    idle_w = idle_power_w(columns.service.chip)
+    kernels_w = float(columns.chip_power_w[idx]) - idle_w
+    parts = (("idle", idle_w), ("kernels", kernels_w))
+    return sum_of("power", "W", [Part(name=name, amount=layout.num_chips * watt, unit="W") for name, watt in parts])
+
+
+def _power_notes(columns: ServiceColumns, idx: int) -> tuple[str, ...]:
+    """What is to be said of the power: what was assumed, and whether the limit holds."""
+    chip = columns.service.chip
+    wanted_w, limit_w = idle_power_w(chip) + float(columns.dynamic_w[idx]), chip.arch.power.limit_w
+    slowed = (
+        f"{chip.arch.name}: kernels would draw {wanted_w:,.0f} W of {limit_w:,.0f} W: steps last longer than stated",
+    )
+    return (*energy_notes(chip), *(slowed if wanted_w > limit_w else ()))
 
 
 def _waits(waiting: Waiting, idx: int) -> list[Part]:

@@ -234,3 +234,25 @@ def test_power_lies_between_idle_and_the_limit(service: ServiceMaker) -> None:
     for concurrency in (1, 128):
         found = serve(service(), Layout(), concurrency)
         assert 123 < found.power.amount <= 700
+
+
+def test_power_is_idle_power_and_the_energy_of_kernels_over_their_time(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b")
+    columns = serve_columns(made, layouts_of([Layout(tp=4)]), np.array([16.0]))
+    found = serve(made, Layout(tp=4), 16)
+    assert found.power.parts[0].amount == 4 * 123
+    per_step = columns.state.dynamic_j_per_step / columns.state.step_s
+    assert found.power.parts[1].amount == pytest.approx(4 * float(per_step[0]))
+    assert found.tokens_per_j == pytest.approx(found.tokens_per_s / found.power.amount)
+
+
+def test_kernels_that_would_draw_more_than_the_limit_are_told(service: ServiceMaker) -> None:
+    found = serve(service(isl=64, osl=64), Layout(), 512)
+    assert found.power.amount == pytest.approx(700)
+    assert any("kernels would draw" in note and "of 700 W" in note for note in found.notes)
+
+
+def test_a_pipeline_with_few_users_draws_less(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b")
+    few, many = (serve(made, Layout(tp=2, pp=4), users).power.amount for users in (1, 4))
+    assert 8 * 123 < few < many
