@@ -158,44 +158,86 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
 
 def pools_document(service: serving.Service, found: serving.DisaggregatedEstimate) -> Json:
     """Prompts and decoding on instances of their own."""
-    pools = found.pools
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
+        **_pools(found),
+        "num_chips": found.pools.num_chips,
+        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
+        "notes": list(found.notes),
+    }
+
+
+def _pools(found: serving.DisaggregatedEstimate) -> Json:
+    pools = found.pools
+    return {
         "prefill": {
             "instances": pools.num_prefill,
             "layout": layout_document(pools.prefill),
             "busy": found.prefill_busy,
         },
         "decode": {"instances": pools.num_decode, "layout": layout_document(pools.decode), "users": found.users},
-        "num_chips": pools.num_chips,
         "requests_per_s": found.requests_per_s,
         "ttft_s": found.ttft.amount,
         "transfer_s": found.transfer.amount,
         "tpot_s": found.tpot.amount,
         "tokens_per_s_per_user": found.tokens_per_s_per_user,
         "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
-        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
-        "notes": list(found.notes),
     }
 
 
-def plan_document(service: serving.Service, limits: serving.Limits, plan: serving.Plan) -> Json:
-    """The cheapest plan and the front that it was chosen from."""
+def plan_document(service: serving.Service, limits: serving.Limits, plans: serving.Plans) -> Json:
+    """The cheapest plan of each way to serve, and the front that the first was chosen from; None where there is no plan."""
+    from ..models import serving
+
+    plan = plans.together if isinstance(plans.together, serving.Plan) else None
+    apart = plans.apart if isinstance(plans.apart, serving.PoolsPlan) else None
+    split = plans.split if isinstance(plans.split, serving.SplitPlan) else None
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
         "limits": _limits(limits),
-        "plan": {
-            "replicas": plan.replicas,
-            "num_chips": plan.num_chips,
-            "power_w": plan.replicas * plan.estimate.power.amount,
-            "binding": list(plan.binding),
-            "instance": _estimate(plan.estimate),
-        },
-        "num_points": len(plan.points.fits),
-        "front": [_front_row(row) for row in front_rows(plan.points)],
-        "notes": list(plan.estimate.notes),
+        "cheapest": plans.cheapest,
+        "plan": None if plan is None else _plan(plan),
+        "apart": None if apart is None else _apart(apart),
+        "split": None if split is None else _split(split),
+        "num_points": 0 if plan is None else len(plan.points.fits),
+        "front": [] if plan is None else [_front_row(row) for row in front_rows(plan.points)],
+        "notes": list(plans_notes(plans)),
+    }
+
+
+def plans_notes(plans: serving.Plans) -> tuple[str, ...]:
+    """What is to be said of all plans, each note once."""
+    from ..archdsl import Infeasible
+
+    found = (plans.together, plans.apart, plans.split)
+    held = [plan for plan in found if plan is not None and not isinstance(plan, Infeasible)]
+    return tuple(dict.fromkeys(note for plan in held for note in plan.estimate.notes))
+
+
+def _plan(plan: serving.Plan) -> Json:
+    return {
+        "replicas": plan.replicas,
+        "num_chips": plan.num_chips,
+        "power_w": plan.replicas * plan.estimate.power.amount,
+        "binding": list(plan.binding),
+        "instance": _estimate(plan.estimate),
+    }
+
+
+def _apart(plan: serving.PoolsPlan) -> Json:
+    return {"num_chips": plan.num_chips, "binding": list(plan.binding), **_pools(plan.estimate)}
+
+
+def _split(plan: serving.SplitPlan) -> Json:
+    return {
+        "replicas": plan.replicas,
+        "num_chips": plan.num_chips,
+        "num_gpus": plan.num_gpus,
+        "binding": list(plan.binding),
+        "feed_forward": _pool(plan.pool),
+        "instance": _estimate(plan.estimate),
     }
 
 

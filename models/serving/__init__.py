@@ -2,13 +2,16 @@
 
 from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
 from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
-from .fabric import Fabric, fabric_of, fabric_of_chips, load_fabric
+from .fabric import Fabric, Neighbours, fabric_of, fabric_of_chips, load_fabric
 from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
 from .load_generator import LoadTest, StepCosts, run_load_test, step_costs
 from .memory import MemoryColumns, memory_of, weights_per_chip
 from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
 from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
 from .plan import Limits, Plan, PlanPoints, make_plan, price_points
+from .plan_pools import PoolsPlan, plan_pools
+from .plan_split import SplitPlan, plan_split
+from .plans import Plans, Way, make_plans
 from .serving import (
     SCHEDULER_CONSTANT,
     ServeEstimate,
@@ -43,15 +46,19 @@ __all__ = [
     "Limits",
     "LoadTest",
     "MemoryColumns",
+    "Neighbours",
     "Numerics",
     "Plan",
     "PlanPoints",
+    "Plans",
     "Policy",
     "Pools",
+    "PoolsPlan",
     "ServeEstimate",
     "Service",
     "ServiceColumns",
     "Speculation",
+    "SplitPlan",
     "SplitStepTimer",
     "SteadyState",
     "StepCosts",
@@ -59,6 +66,7 @@ __all__ = [
     "StepTimes",
     "Steps",
     "Traffic",
+    "Way",
     "estimate_at",
     "fabric_of",
     "fabric_of_chips",
@@ -67,10 +75,13 @@ __all__ = [
     "load_fabric",
     "load_test",
     "make_plan",
+    "make_plans",
     "make_service",
     "make_steps",
     "memory_of",
     "numerics_of",
+    "plan_pools",
+    "plan_split",
     "pool_of",
     "possible_layouts",
     "price_points",

@@ -162,18 +162,22 @@ def _cheapest(points: PlanPoints, allowed: Flags) -> int | None:
 
 def _binding(points: PlanPoints, available: Flags, num_chips: int) -> tuple[ConstraintName, ...]:
     """Limits whose absence would save chips."""
+    found: list[ConstraintName] = [
+        name
+        for name in ("memory", "ttft", "tpot")
+        if np.any(points.num_chips[available & without(points, name)] < num_chips)
+    ]
+    return tuple(found) or ("rate",)
+
+
+def without(points: PlanPoints, name: ConstraintName) -> Flags:
+    """Which points hold everything but one limit."""
     flags: dict[ConstraintName, Flags] = {
         "memory": points.fits,
         "ttft": points.holds_ttft,
         "tpot": points.holds_tpot,
     }
-    found: list[ConstraintName] = []
-    for name in flags:
-        others = [flag for other, flag in flags.items() if other != name]
-        allowed = available & np.logical_and.reduce(others)
-        if np.any(points.num_chips[allowed] < num_chips):
-            found.append(name)
-    return tuple(found) or ("rate",)
+    return np.logical_and.reduce([flag for other, flag in flags.items() if other != name])
 
 
 def _why_not(service: Service, limits: Limits, points: PlanPoints) -> Infeasible:

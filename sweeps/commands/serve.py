@@ -232,7 +232,9 @@ def _print_pools(
 
 @app.command(
     short_help="Find the cheapest plan for a rate of requests.",
-    help="Find the plan with the fewest chips that serves a rate of requests within limits: layout, batch and replicas. "
+    help="Find the plan with the fewest chips that serves a rate of requests within limits: layout, batch and replicas, "
+    "prompts among those that decode or on instances of their own; with --ffn, or on a system with chips of another kind "
+    "beside its GPUs, feed-forward networks on those as well. "
     "Prints the Pareto front of tokens per second and user against tokens per second and chip; with -o draws it.",
     epilog=examples(
         "tileloom serve plan --model llama3.1_70b --system 16xh100_sxm --rate 4 --slo ttft=1s,tpot=40ms",
@@ -261,6 +263,8 @@ def plan(
     load_imbalance: ImbalanceOption = 1.0,
     mode: ModeOption = ModeName.DATASHEET,
     calibration: CalibrationOption = None,
+    ffn: FfnOption = None,
+    ffn_link: FfnLinkOption = "400 GB/s,2 us",
     as_json: JsonOption = False,
     folder: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Draw the trade-off into DIR, with plan.json.")
@@ -269,8 +273,8 @@ def plan(
     """Load, search, and print."""
     from ...archdsl import Infeasible
     from ...models import serving
-    from ..serving_documents import front_rows, plan_document
-    from ..serving_views import front_table, plan_lines, service_line
+    from ..serving_documents import front_rows, plan_document, plans_notes
+    from ..serving_views import front_table, plans_lines, service_line
 
     terminal = Terminal.of(context)
     service = _service(
@@ -289,23 +293,27 @@ def plan(
     )
     times = _parse_slo(slo)
     limits = serving.Limits(requests_per_s=rate, ttft_s=times.get("ttft"), tpot_s=times.get("tpot"))
-    found = serving.make_plan(service, limits)
-    if isinstance(found, Infeasible):
-        _say_infeasible(terminal, found, as_json=as_json)
+    pool = None if ffn is None else _feed_forward(ffn, 1, ffn_link, 1)
+    found = serving.make_plans(service, limits, pool)
+    together = found.together
+    if found.cheapest is None:
+        assert isinstance(together, Infeasible)
+        _say_infeasible(terminal, together, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE)
     document = plan_document(service, limits, found)
     if as_json:
         terminal.json(document)
     else:
         terminal.line(f"{service_line(service)}; {rate:g} requests/s")
-        for line in plan_lines(found):
+        for line in plans_lines(found):
             terminal.line(line)
-        terminal.line("")
-        terminal.table(front_table(front_rows(found.points)))
-    for note in found.estimate.notes:
+        if isinstance(together, serving.Plan):
+            terminal.line("")
+            terminal.table(front_table(front_rows(together.points)))
+    for note in plans_notes(found):
         terminal.note(f"note: {note}")
-    if folder is not None:
-        _draw(terminal, service, found, document, folder)
+    if folder is not None and isinstance(together, serving.Plan):
+        _draw(terminal, service, together, document, folder)
 
 
 def _service(
