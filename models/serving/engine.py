@@ -180,15 +180,17 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
 def _batch(engine: Engine, new: float, steps_per_request: float, users: Floats) -> tuple[Floats, Floats]:
     """Sequences in the batch and steps over which a prompt is spread `[n]`.
 
-    Of `batch` requests, each `steps per request` steps long and at least one more for its prompt, a step holds the tokens of
-    those that decode and the share of a prompt that arrives meanwhile; both must fit.
+    Of `batch` requests, each `steps per request` steps long and some more for its prompt, a step holds the tokens of those
+    that decode and the share of a prompt that arrives meanwhile; both must fit. Where a request has more tokens than a step,
+    it takes as many steps for them as steps of its own would.
     """
     queries, room = engine.speculation.queries, float(engine.max_step_tokens)
     served = users if engine.max_sequences is None else np.minimum(users, engine.max_sequences)
     if engine.policy == "prefill_first":
         batch = np.minimum(served, room / queries)
         return batch, np.full_like(users, np.ceil(new / room))
-    batch = np.minimum(served, room * (steps_per_request + 1) / (queries * steps_per_request + new))
+    tokens = queries * steps_per_request + new
+    batch = np.minimum(served, room * (steps_per_request + max(1.0, tokens / room)) / tokens)
     left = np.maximum(1.0, room - batch * queries)
     return batch, np.ceil(new / left - 1e-9)
 

@@ -32,13 +32,15 @@ class StepCosts:
         first_s: A step with one sequence that decodes [s].
         sequence_s: Each further one, the host's work on it included [s].
         token_s: Each token of a prompt, where sequences decode beside it [s].
-        lone_token_s: The same where none does [s].
+        lone_s: A step of prompts alone, its tokens aside [s].
+        lone_token_s: Each token of a prompt where no sequence decodes beside it [s].
         prompt_s: The host's work on a prompt that ends in the step [s].
     """
 
     first_s: float
     sequence_s: float
     token_s: float
+    lone_s: float
     lone_token_s: float
     prompt_s: float
 
@@ -51,7 +53,7 @@ class StepCosts:
             num_prompts: Prompts that end.
         """
         if batch == 0:
-            return prompt_tokens * self.lone_token_s + num_prompts * self.prompt_s
+            return self.lone_s + prompt_tokens * self.lone_token_s + num_prompts * self.prompt_s
         decode_s = self.first_s + (batch - 1) * self.sequence_s
         return decode_s + prompt_tokens * self.token_s + num_prompts * self.prompt_s
 
@@ -87,7 +89,8 @@ class LoadTest:
 def step_costs(
     timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Traffic, state: SteadyState, idx: int
 ) -> StepCosts:
-    """Costs of the steps of one layout, from its steady state and the price of a step with one sequence.
+    """Costs of the steps of one layout: from its steady state, and the prices of a step with one sequence, with one prompt, and
+    with as many tokens of prompts as a step has room for.
 
     Args:
         timer: Prices steps.
@@ -97,19 +100,34 @@ def step_costs(
         state: The steady state.
         idx: The layout.
     """
-    host_s, new = engine.scheduler_s_per_sequence, traffic.new_tokens
-    context, queries = traffic.isl + traffic.osl / 2, engine.speculation.queries
-    alone = make_steps(layouts.take(np.array([idx])), batch=1.0, context_tokens=context, queries=queries)
-    first_s = float(timer.times(alone).time_s[0]) * (1 + engine.speculation.draft_share) + host_s
+    host_s, new, room = engine.scheduler_s_per_sequence, traffic.new_tokens, float(engine.max_step_tokens)
+    first, whole = min(new, room), max(1.0, room / new)
+    steps = make_steps(
+        layouts.take(np.array([idx] * 3)),
+        prompt_tokens=np.array([0.0, first, room]),
+        past_tokens=np.array([0.0, traffic.cached_tokens, traffic.cached_tokens]),
+        num_prompts=np.array([1.0, 1.0, whole]),
+        batch=np.array([1.0, 0.0, 0.0]),
+        context_tokens=traffic.isl + traffic.osl / 2,
+        queries=engine.speculation.queries,
+    )
+    one_s, prompt_s, full_s = (float(time_s) for time_s in timer.times(steps).time_s)
+    first_s = one_s * (1 + engine.speculation.draft_share) + host_s
     others = max(0.0, float(state.decoding[idx]) - 1)
+    if whole > 1:
+        lone_token_s = min(max(0.0, full_s - prompt_s) / (room - first), prompt_s / first)
+    else:
+        # A prompt fills its steps, so that the means of its chunks are what a full one costs.
+        lone_token_s = (float(state.lone_prompt_s[idx]) / math.ceil(new / room) - host_s) / first
+        prompt_s = lone_token_s * first
     # The host's work is part of what a prompt adds, and is stated apart here.
-    lone_s = (float(state.lone_prompt_s[idx]) - host_s) / new
     shared_s = max(0.0, float(state.prompt_s[idx]) - host_s) / new
     return StepCosts(
         first_s=first_s,
         sequence_s=max(0.0, float(state.decode_step_s[idx]) - first_s) / others if others else host_s,
-        token_s=shared_s if engine.policy == "chunked" else lone_s,
-        lone_token_s=lone_s,
+        token_s=shared_s if engine.policy == "chunked" else lone_token_s,
+        lone_s=prompt_s - lone_token_s * first,
+        lone_token_s=lone_token_s,
         prompt_s=host_s,
     )
 

@@ -17,7 +17,15 @@ from ...archdsl import Infeasible, ModelError
 from ..gpu.times import Floats, Ints
 from .memory import memory_shortage
 from .parallel import Layout, layouts_of, possible_layouts
-from .serving import ServeEstimate, Service, ServiceColumns, estimate_at, sequences_in_cache, serve_columns
+from .serving import (
+    ServeEstimate,
+    Service,
+    ServiceColumns,
+    estimate_at,
+    require_context,
+    sequences_in_cache,
+    serve_columns,
+)
 
 Flags = npt.NDArray[np.bool_]
 ConstraintName = Literal["memory", "ttft", "tpot", "rate"]
@@ -122,7 +130,12 @@ def make_plan(service: Service, limits: Limits, layouts: Sequence[Layout] | None
 
 
 def price_points(service: Service, limits: Limits, layouts: Sequence[Layout]) -> PlanPoints:
-    """All layouts at all batches."""
+    """All layouts at all batches.
+
+    Raises:
+        ModelError: Prompt and answer are longer than the model's context, or the chip lacks a datatype.
+    """
+    require_context(service)
     users = user_counts()
     rows = np.repeat(np.arange(len(layouts)), len(users))
     repeated = layouts_of(list(layouts)).take(rows)
@@ -130,7 +143,7 @@ def price_points(service: Service, limits: Limits, layouts: Sequence[Layout]) ->
     columns = serve_columns(service, repeated, per_slot * repeated.dp * repeated.pp)
     needed = columns.memory.needed(sequences_in_cache(columns))
     everywhere = np.ones(len(repeated), dtype=np.bool_)
-    replicas = np.ceil(limits.requests_per_s / columns.requests_per_s - 1e-9).astype(np.int64)
+    replicas = np.maximum(1, np.ceil(limits.requests_per_s / columns.requests_per_s - 1e-9).astype(np.int64))
     return PlanPoints(
         columns=columns,
         fits=needed <= columns.memory.capacity,

@@ -18,7 +18,7 @@ from ..gpu.times import Floats, Ints
 from .disaggregated import DisaggregatedEstimate, Pools, decode_parts_s, prompt_times_s, serve_disaggregated
 from .parallel import Layout, layouts_of, possible_layouts
 from .plan import ConstraintName, Limits, user_counts
-from .serving import Service
+from .serving import Service, require_context
 from .steps import total_of
 
 MAX_TRIES = 8
@@ -61,6 +61,7 @@ def plan_pools(service: Service, limits: Limits, layouts: Sequence[Layout] | Non
     tried = list(layouts) if layouts is not None else possible_layouts(service.model, service.fabric.num_chips)
     if not tried:
         raise ModelError(f"{service.model.name} cannot be laid out on {service.fabric.name}")
+    require_context(service)
     sides = _Sides(service, limits, tried)
     prefill, decode = sides.prefill_instances(), sides.decode_instances()
     chips = _chips_of_pairs(sides.num_chips, prefill, decode)
@@ -123,7 +124,7 @@ class _Sides:
             allowed = allowed & (self.tpot_s <= self.limits.tpot_s)
         most = np.where(allowed, self.requests_per_s, 0.0).max(axis=1)
         needed = np.ceil(self.limits.requests_per_s / np.where(most > 0, most, 1.0) - 1e-9)
-        return np.where(most > 0, needed, NO_INSTANCES).astype(np.int64)
+        return np.where(most > 0, np.maximum(1.0, needed), NO_INSTANCES).astype(np.int64)
 
     def binding(self, num_chips: int) -> tuple[ConstraintName, ...]:
         """Limits whose absence would save chips."""

@@ -21,7 +21,7 @@ from .graph import DEFAULT_LOAD_IMBALANCE
 from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
 from .load_generator import LoadTest, run_load_test, step_costs
 from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
-from .numerics import Numerics
+from .numerics import Numerics, require_datatypes
 from .parallel import Layout, Layouts, layouts_of, require_layout
 from .power import kernels_power_w
 from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
@@ -96,7 +96,7 @@ def make_service(
     """A service with the constants of one mode, the scheduler's among them.
 
     Raises:
-        ModelError: No such calibration, or a number of the traffic is out of range.
+        ModelError: No such calibration, a number of the traffic is out of range, or the chip lacks a datatype.
     """
     for name, value in (("isl", traffic.isl), ("max step tokens", engine.max_step_tokens)):
         if value < 1:
@@ -109,6 +109,7 @@ def make_service(
         raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
+    require_datatypes(model, numerics, fabric.arch)
     chip = make_chip(fabric.arch, mode, calibration)
     return Service(
         model=model,
@@ -320,10 +321,21 @@ def require_service(service: Service, layout: Layout, concurrency: int) -> None:
         )
     if concurrency < 1:
         raise ModelError(f"concurrency {concurrency} is below 1")
+    require_context(service)
+
+
+def require_context(service: Service) -> None:
+    """Check that prompt and answer are within the model's context.
+
+    Raises:
+        ModelError: They are not.
+    """
     longest = service.model.max_tokens
     total = service.traffic.isl + service.traffic.osl
     if longest is not None and total > longest:
-        raise ModelError(f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}")
+        raise ModelError(
+            f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}: shorten --isl or --osl"
+        )
 
 
 def sequences_in_cache(columns: ServiceColumns) -> Floats:

@@ -20,7 +20,7 @@ from tileloom.models.serving import (
 
 from .conftest import ServiceMaker
 
-COSTS = StepCosts(first_s=1.0, sequence_s=0.0, token_s=0.1, lone_token_s=0.1, prompt_s=0.0)
+COSTS = StepCosts(first_s=1.0, sequence_s=0.0, token_s=0.1, lone_s=0.0, lone_token_s=0.1, prompt_s=0.0)
 TRAFFIC = Traffic(isl=10, osl=3)
 
 

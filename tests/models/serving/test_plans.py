@@ -136,3 +136,22 @@ topology:
   - {kind: switch, name: nvswitch, link: nvlink, members: [gpu]}
   - {kind: switch, name: bridges, link: bridge, members: [gpu, lpu]}
 """
+
+
+def test_a_higher_rate_never_needs_fewer_chips(service: ServiceMaker) -> None:
+    made = service("llama3.1_8b", "64xh200_sxm")
+    together, apart = list[int](), list[int]()
+    for requests_per_s in (1e-9, 1.0, 20.0, 100.0, 400.0):
+        plans = make_plans(made, Limits(requests_per_s=requests_per_s, ttft_s=0.5, tpot_s=0.02))
+        assert isinstance(plans.together, Plan) and isinstance(plans.apart, PoolsPlan)
+        together.append(plans.together.num_chips)
+        apart.append(plans.apart.num_chips)
+    assert together == sorted(together) and apart == sorted(apart)
+    assert together[0] == 1 and apart[0] == 2
+
+
+def test_plans_beyond_the_context_are_errors(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b", isl=131_072)
+    for search in (make_plans, plan_pools):
+        with pytest.raises(ModelError, match=r"isl \+ osl = 131,328 tokens; .* shorten --isl or --osl"):
+            search(made, Limits(requests_per_s=1))
