@@ -94,6 +94,7 @@ def service_document(service: serving.Service) -> Json:
         "policy": engine.policy,
         "max_step_tokens": engine.max_step_tokens,
         "max_sequences": engine.max_sequences,
+        "front_end_tokens_per_s": engine.front_end_tokens_per_s,
         "draft_tokens": engine.speculation.draft_tokens,
         "acceptance": engine.speculation.acceptance,
         "feed_forward": None if service.feed_forward is None else _pool(service.feed_forward),

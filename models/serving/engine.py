@@ -34,12 +34,15 @@ class Engine:
         scheduler_s_per_sequence: Time that the host adds to a step per sequence in it (choosing, stop checks,
             detokenising, sending) [s]: the scheduler's overhead per step, the one constant fitted to serving data.
         max_sequences: Most sequences in the batch of an attention group and pipeline slot; None for as many as there are.
+        front_end_tokens_per_s: Most output tokens that the way from an instance to its users carries (detokenising, HTTP),
+            one after another; None for as many as there are. No description of a chip says it.
         speculation: Drafts that are verified.
     """
 
     policy: Policy = "chunked"
     max_step_tokens: int = 8192
     max_sequences: int | None = None
+    front_end_tokens_per_s: float | None = None
     scheduler_s_per_sequence: float = 0.0
     speculation: Speculation = NO_SPECULATION
 

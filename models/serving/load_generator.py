@@ -153,7 +153,7 @@ def run_load_test(
         waiting_s=run.waited_s / run.total,
         own_s=run.own_s / run.total,
         tpot_s=run.decoded_s / (run.total * tokens),
-        makespan_s=run.now_s,
+        makespan_s=max(run.now_s, run.front_end_free_s),
     )
 
 
@@ -166,8 +166,10 @@ class _Run:
     traffic: Traffic
     total: int
     now_s: float = 0.0
+    front_end_free_s: float = 0.0
+    """When the front end has sent all tokens that it was given."""
     waiting: deque[float] = field(default_factory=deque[float])
-    """When those asked whose prompts are not begun."""
+    """When those ask whose prompts are not begun, some of them later than now."""
     begun: tuple[float, int] | None = None
     """When the prompt was begun that is worked on in more than one step, and its tokens that are left."""
     decoding: deque[tuple[int, float, int]] = field(default_factory=deque[tuple[int, float, int]])
@@ -188,17 +190,40 @@ class _Run:
 
     def work(self) -> None:
         """One step, or as many equal ones as nothing changes in."""
+        if self.batch == 0 and self.begun is None:
+            self.now_s = max(self.now_s, self.waiting[0])
         prompt_tokens, begun_s = self._take_prompts()
         decodes = self.batch > 0 and (self.engine.policy == "chunked" or not prompt_tokens)
-        steps = 1 if prompt_tokens else self.decoding[0][0] - self.decode_steps
-        self.now_s += steps * self.costs.step_s(self.batch if decodes else 0, prompt_tokens, len(begun_s))
-        self.own_s += sum(self.now_s - one for one in begun_s)
+        step_s = self.costs.step_s(self.batch if decodes else 0, prompt_tokens, len(begun_s))
+        steps = 1 if prompt_tokens else self._steps_until_change(step_s)
+        self.now_s += steps * step_s
+        decoded = self.batch * self.engine.speculation.tokens_per_step if decodes else 0.0
+        sent_s = self._send(decoded + len(begun_s), steps, step_s)
+        self.own_s += sum(sent_s - one for one in begun_s)
         if decodes:
             self.decode_steps += steps
-            self._answer()
+            self._answer(sent_s)
         if begun_s:
             self.batch += len(begun_s)
-            self.decoding.append((self.decode_steps + self.steps_per_request, self.now_s, len(begun_s)))
+            self.decoding.append((self.decode_steps + self.steps_per_request, sent_s, len(begun_s)))
+
+    def _steps_until_change(self, step_s: float) -> int:
+        """Steps in which nobody is answered and nobody asks for whom there is room."""
+        steps = self.decoding[0][0] - self.decode_steps
+        if self.waiting and self._free_slots > 0:
+            steps = min(steps, max(1, math.ceil((self.waiting[0] - self.now_s) / step_s)))
+        return steps
+
+    def _send(self, tokens: float, steps: int, step_s: float) -> float:
+        """The front end sends the tokens of some equal steps, just ended: when those of the last one come, in the mean."""
+        if self.engine.front_end_tokens_per_s is None:
+            return self.now_s
+        sending_s = tokens / self.engine.front_end_tokens_per_s
+        first_end_s = self.now_s - (steps - 1) * step_s
+        # Busy since before the first step, since its end, or only since the end of the last one.
+        begun_s = max(self.front_end_free_s, first_end_s) + (steps - 1) * sending_s
+        self.front_end_free_s = max(begun_s, self.now_s) + sending_s
+        return self.front_end_free_s - sending_s / 2
 
     @property
     def steps_per_request(self) -> int:
@@ -211,9 +236,8 @@ class _Run:
         if self.engine.policy == "chunked":
             room -= math.ceil(self.batch * self.engine.speculation.queries)
         room = max(1, room)  # a batch that fills its steps lets prompts in a token at a time, as every request ends
-        slots = (self.engine.max_sequences or self.total) - self.batch
         taken, ended = 0, list[float]()
-        while taken < room and (self.begun is not None or (self.waiting and len(ended) < slots)):
+        while taken < room and (self.begun is not None or self._may_begin(len(ended))):
             begun_s, left = self.begun or self._begin()
             part = min(left, room - taken)
             taken += part
@@ -224,16 +248,30 @@ class _Run:
                 ended.append(begun_s)
         return taken, ended
 
+    @property
+    def _free_slots(self) -> int:
+        """Sequences for which there is room in the batch."""
+        return (self.engine.max_sequences or self.total) - self.batch
+
+    def _may_begin(self, others: int) -> bool:
+        """Whether somebody has asked for whom there is room beside others.
+
+        Who asks again at the end of a step is too late for the next one, which an engine prepares while that step runs.
+        """
+        if not self.waiting or others >= self._free_slots:
+            return False
+        return self.waiting[0] < self.now_s or (self.batch == 0 and self.waiting[0] <= self.now_s)
+
     def _begin(self) -> tuple[float, int]:
         """The next prompt: when it is begun, and its tokens."""
         self.waited_s += self.now_s - self.waiting.popleft()
         return self.now_s, math.ceil(self.traffic.new_tokens)
 
-    def _answer(self) -> None:
-        """Those whose last token came are answered, and ask again."""
+    def _answer(self, sent_s: float) -> None:
+        """Those whose last token was made are answered when it comes, and ask again."""
         while self.decoding and self.decoding[0][0] <= self.decode_steps:
             _, first_s, count = self.decoding.popleft()
             self.batch -= count
             self.num_answered += count
-            self.decoded_s += count * (self.now_s - first_s)
-            self.ask(self.now_s, count)
+            self.decoded_s += count * (sent_s - first_s)
+            self.ask(sent_s, count)

@@ -109,6 +109,10 @@ def make_service(
         raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
+    if engine.front_end_tokens_per_s is not None and not engine.front_end_tokens_per_s > 0:
+        raise ModelError(
+            f"front end: {engine.front_end_tokens_per_s:g} tokens/s is not above 0; leave it out for no limit"
+        )
     require_datatypes(model, numerics, fabric.arch)
     chip = make_chip(fabric.arch, mode, calibration)
     return Service(
@@ -159,7 +163,16 @@ class ServiceColumns:
     @cached_property
     def ttft_queued_s(self) -> Floats:
         """Time to first token at fixed concurrency, waits included [s]."""
-        return self.waiting.total_s + self.state.mixed_prompt_s
+        return self.waiting.total_s + self.state.mixed_prompt_s + self.front_end_s
+
+    @cached_property
+    def front_end_s(self) -> Floats:
+        """Time that a request waits because the front end carries fewer tokens than the engine makes [s]."""
+        rate, osl = self.service.engine.front_end_tokens_per_s, self.service.traffic.osl
+        if rate is None:
+            return np.zeros_like(self.concurrency)
+        made_s = self.waiting.total_s + self.state.mixed_prompt_s + (osl - 1) * self.tpot_s
+        return np.maximum(0.0, self.concurrency * osl / rate - made_s)
 
     @cached_property
     def tpot_s(self) -> Floats:
@@ -199,13 +212,17 @@ class ServiceColumns:
     @cached_property
     def ttft_open_s(self) -> Floats:
         """Time to first token when the same requests arrive at random [s]."""
-        return self.waiting_open.total_s + self.state.mixed_prompt_s
+        return self.waiting_open.total_s + self.state.mixed_prompt_s + self.front_end_s
 
     def load_test(self, idx: int) -> LoadTest:
         """What a load generator reports of one layout at this concurrency, a run step by step."""
-        service = self.service
-        costs = step_costs(service.timer, self.layouts, service.engine, service.traffic, self.state, idx)
-        return run_load_test(costs, service.engine, service.traffic, math.ceil(self.state.users[idx] - 1e-9))
+        service, engine = self.service, self.service.engine
+        costs = step_costs(service.timer, self.layouts, engine, service.traffic, self.state, idx)
+        if engine.front_end_tokens_per_s is not None:
+            # All groups and slots share it.
+            share = engine.front_end_tokens_per_s / float(self.slots[idx])
+            engine = replace(engine, front_end_tokens_per_s=share)
+        return run_load_test(costs, engine, service.traffic, math.ceil(self.state.users[idx] - 1e-9))
 
     @cached_property
     def dynamic_w(self) -> Floats:
@@ -348,7 +365,7 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
     state, waiting = columns.state, columns.waiting
     osl = columns.service.traffic.osl
     layout = columns.layouts.at(idx)
-    own = _time("own steps", float(state.mixed_prompt_s[idx]))
+    own = [_time("own steps", float(state.mixed_prompt_s[idx])), _time("front end", float(columns.front_end_s[idx]))]
     lone = _time("prompt", float(columns.ttft_s[idx]))
     budget = budget_part(columns.memory, float(sequences_in_cache(columns)[idx]), idx)
     return ServeEstimate(
@@ -356,8 +373,8 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
         concurrency=round(float(columns.concurrency[idx])),
         batch=float(state.batch[idx]),
         ttft=sum_of("TTFT, idle", "s", [lone]),
-        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), own]),
-        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), own]),
+        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), *own]),
+        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), *own]),
         ttft_burst=sum_of("TTFT, burst", "s", [_time("prompts of others", float(burst_wait_s(state)[idx])), lone]),
         tpot=_tpot_part(state, osl, idx),
         latency_s=float(columns.latency_s[idx]),

@@ -67,6 +67,10 @@ SequencesOption = Annotated[
         "--max-sequences", min=1, help="Most sequences in the batch of a group and slot; no limit if left out."
     ),
 ]
+FrontEndOption = Annotated[
+    float | None,
+    typer.Option("--front-end-rate", help="Most output tokens/s from an instance to its users; no limit if left out."),
+]
 PrefixOption = Annotated[
     float, typer.Option("--prefix-hit", min=0.0, max=1.0, help="Share of a prompt that is in the cache already.")
 ]
@@ -140,6 +144,7 @@ def estimate(
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
     max_sequences: SequencesOption = None,
+    front_end_rate: FrontEndOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -171,6 +176,7 @@ def estimate(
         policy=policy,
         max_step_tokens=max_step_tokens,
         max_sequences=max_sequences,
+        front_end_rate=front_end_rate,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
@@ -256,6 +262,7 @@ def plan(
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
     max_sequences: SequencesOption = None,
+    front_end_rate: FrontEndOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -287,6 +294,7 @@ def plan(
         policy=policy,
         max_step_tokens=max_step_tokens,
         max_sequences=max_sequences,
+        front_end_rate=front_end_rate,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
@@ -327,6 +335,7 @@ def _service(
     policy: PolicyName,
     max_step_tokens: int,
     max_sequences: int | None,
+    front_end_rate: float | None,
     load_imbalance: float,
     mode: ModeName,
     calibration: str | None,
@@ -344,6 +353,7 @@ def _service(
             policy=policy.value,
             max_step_tokens=max_step_tokens,
             max_sequences=max_sequences,
+            front_end_tokens_per_s=front_end_rate,
             speculation=speculation,
         ),
         traffic,

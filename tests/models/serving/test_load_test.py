@@ -37,6 +37,8 @@ def means(found: LoadTest) -> tuple[float, float, float, float]:
         (Engine(max_step_tokens=10, policy="prefill_first"), 0.5, 1.0, 1.25, 4.0),
         # Both prompts in one step.
         (Engine(max_step_tokens=20), 0.0, 2.0, 1.0, 4.0),
+        # Each token takes a second on its way, two of a step 1.5 in the mean: asked for at 2, they come until 4, 6 and 8.
+        (Engine(max_step_tokens=20, front_end_tokens_per_s=1), 0.0, 3.0, 2.0, 8.0),
         # B waits until A is answered.
         (Engine(max_step_tokens=20, max_sequences=1), 1.5, 1.0, 1.0, 6.0),
     ],
@@ -94,3 +96,18 @@ def test_a_burst_makes_users_wait_longer_than_a_steady_state(service: ServiceMak
     assert found.ttft_s > float(columns.ttft_queued_s[0])
     latency_s = found.ttft_s + 255 * found.tpot_s
     assert latency_s == pytest.approx(float(columns.latency_s[0]), rel=0.1)  # the same work, shared out otherwise
+
+
+def test_a_front_end_carries_no_more_than_its_rate(service: ServiceMaker) -> None:
+    made = service(front_end_tokens_per_s=2000.0)
+    columns = serve_columns(made, layouts_of([Layout()]), np.array([64.0]))
+    found = columns.load_test(0)
+    assert (
+        1600 < 64 * 10 * 256 / found.makespan_s <= 2000
+    )  # users keep together, so it idles while prompts are worked on
+    assert float(columns.tokens_per_s[0]) == pytest.approx(2000)
+    free = serve_columns(service(), layouts_of([Layout()]), np.array([64.0]))
+    assert found.ttft_s > 2 * free.load_test(0).ttft_s
+    assert found.tpot_s == pytest.approx(64 / 2000, rel=0.1)
+    wide = serve_columns(service(front_end_tokens_per_s=1e9), layouts_of([Layout()]), np.array([64.0]))
+    assert wide.load_test(0).ttft_s == pytest.approx(free.load_test(0).ttft_s, rel=0.02)
