@@ -115,19 +115,25 @@ def layout_document(layout: serving.Layout) -> Json:
     return {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.ep, "num_chips": layout.num_chips}
 
 
-def estimate_document(service: serving.Service, estimate: serving.ServeEstimate, tested: serving.LoadTest) -> Json:
-    """One layout at fixed concurrency, and what a load test of it reports."""
+def estimate_document(
+    service: serving.Service, estimate: serving.ServeEstimate, tested: serving.LoadTest | None = None
+) -> Json:
+    """One layout at fixed concurrency, and what a load test of it reports where one was run."""
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
         **_estimate(estimate),
-        "load_test": {
-            "ttft_s": tested.ttft_s,
-            "waiting_s": tested.waiting_s,
-            "tpot_s": tested.tpot_s,
-            "makespan_s": tested.makespan_s,
-        },
+        "load_test": None if tested is None else _load_test(tested),
         "notes": list(estimate.notes),
+    }
+
+
+def _load_test(tested: serving.LoadTest) -> Json:
+    return {
+        "ttft_s": tested.ttft_s,
+        "waiting_s": tested.waiting_s,
+        "tpot_s": tested.tpot_s,
+        "makespan_s": tested.makespan_s,
     }
 
 

@@ -184,7 +184,7 @@ def test_cache_that_does_not_fit_names_how_many_sequences_would(service: Service
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (Layout(tp=3), "tp=3 does not divide the 32 heads of llama3.1_8b"),
+        (Layout(tp=3), "tp=3 neither divides nor is a multiple of the key-value heads; tp may be 1, 2, 4, 8, 16, 32"),
         (Layout(tp=16), "needs 16 chips; 8xh100_sxm has 8"),
         (Layout(pp=33), "pp=33 is above the 32 layers of llama3.1_8b"),
         (Layout(ep=2), "ep=2, and llama3.1_8b has no experts"),
