@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tileloom.archdsl import InfeasibleError, ModelError, load_language_model
 from tileloom.models.parts import Part
@@ -259,3 +261,26 @@ def test_a_pipeline_with_few_users_draws_less(service: ServiceMaker) -> None:
     made = service("llama3.1_70b")
     few, many = (serve(made, Layout(tp=2, pp=4), users).power.amount for users in (1, 4))
     assert 8 * 123 < few < many
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["llama3.1_8b", "mixtral_8x22b", "gpt_oss_120b"]),
+    users=st.integers(1, 1000),
+    more=st.integers(1, 1000),
+    isl=st.integers(1, 8192),
+    longer=st.integers(1, 8192),
+)
+def test_times_never_fall_with_users_or_prompts(
+    name: str, users: int, more: int, isl: int, longer: int, service: ServiceMaker
+) -> None:
+    short, long = service(name, isl=isl), service(name, isl=isl + longer)
+    layouts = layouts_of([Layout(tp=8)] * 2)
+    few = serve_columns(short, layouts, np.array([float(users), float(users + more)]))
+    for times in (few.tpot_s, few.ttft_queued_s, few.ttft_open_s):
+        assert times[1] >= times[0] * (1 - 1e-9)
+    far = serve_columns(long, layouts, np.array([float(users), float(users + more)]))
+    # A batch that steps bound is smaller with longer prompts, and then each of its steps is shorter.
+    assert far.ttft_s[0] >= few.ttft_s[0] * (1 - 0.01)
+    assert np.all(far.latency_s >= few.latency_s * (1 - 0.01))
+    assert np.all(far.memory.kv_per_sequence >= few.memory.kv_per_sequence)
