@@ -60,6 +60,9 @@ WITHOUT_EFFECT = frozenset(
 )
 """Keys that change neither sizes nor work as far as the models go (`quantization_config`: see `_weight_bits`)."""
 
+STRUCTURAL = ("kv_lora_rank", "q_lora_rank", "n_routed_experts", "num_local_experts", "num_experts")
+"""Keys of latent attention and experts: a model whose type has none of them is not what its file says."""
+
 DATATYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 ValueT = TypeVar("ValueT", bool, int, str)
 
@@ -104,7 +107,7 @@ class _Config:
         if value is None:
             value = default
         if value is None:
-            raise self.fault(key, "missing key")
+            raise self.fault(key, "missing key; every published config.json of this model_type has it")
         return value
 
     def fault(self, key: str, message: str) -> WorkloadError:
@@ -149,6 +152,11 @@ def language_model_of(values: Mapping[str, object], file: str, name: str) -> Lan
         messages = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise WorkloadError("", [_whole_file(file, messages)]) from error
     unknown = sorted(set(values) - config.read - WITHOUT_EFFECT)
+    for key in STRUCTURAL:
+        if key in unknown and values[key] is not None:
+            raise config.fault(
+                key, f"models of type '{model_type}' have none; is model_type right, or the key left over?"
+            )
     notes = (f"{file}: keys that are not known and were passed over: {', '.join(unknown)}",) if unknown else ()
     return model.model_copy(update={"notes": (*model.notes, *notes)})
 
@@ -213,12 +221,17 @@ def _grouped(
     sinks: bool = False,
 ) -> GroupedAttention:
     heads = config.whole("num_attention_heads")
+    if heads < 1:
+        raise config.fault("num_attention_heads", f"{heads} is below 1")
+    hidden = config.whole("hidden_size")
+    if hidden % heads and not config.is_given("head_dim"):
+        raise config.fault("hidden_size", f"{hidden} is no multiple of {heads} heads; give head_dim")
     window, windowed = _windows(config)
     return GroupedAttention(
         kind="grouped",
         num_heads=heads,
         num_kv_heads=config.whole("num_key_value_heads", heads),
-        head_dim=config.whole("head_dim", config.whole("hidden_size") // heads),
+        head_dim=config.whole("head_dim", hidden // heads),
         has_input_bias=input_bias,
         has_output_bias=output_bias,
         has_head_norms=head_norms,
@@ -237,8 +250,12 @@ def _windows(config: _Config) -> tuple[int | None, int]:
     layers = config.whole("num_hidden_layers")
     kinds = config.values.get("layer_types")
     if not isinstance(kinds, list):
-        return config.whole("sliding_window"), layers
+        # Qwen's first layers see everything.
+        windowed = layers - min(layers, config.whole("max_window_layers", 0))
+        return (config.whole("sliding_window"), windowed) if windowed else (None, 0)
     names = [str(kind) for kind in cast("list[object]", kinds)]
+    if len(names) != layers:
+        raise config.fault("layer_types", f"{len(names)} kinds of layers; num_hidden_layers is {layers}")
     unknown = sorted(set(names) - {"sliding_attention", "full_attention"})
     if unknown:
         raise config.fault(

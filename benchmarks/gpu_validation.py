@@ -62,8 +62,12 @@ CASES = (
         for title, file in (("NCCL", "nccl"), ("custom all-reduce", "custom_allreduce"))
     ),
     Case(title="TPOT of Llama-3.1-8B", file="llm_serving_measured.csv", arch="h100_sxm", is_drawn=True),
-    Case(title="TTFT of Llama-3.1-8B, with queueing", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT"),
-    Case(title="TTFT of Llama-3.1-8B, without", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT_idle"),
+    Case(title="TTFT of Llama-3.1-8B, load test", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT"),
+    Case(
+        title="TTFT, load test of an engine with a slot fewer", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT_spare_slot"
+    ),
+    Case(title="TTFT, steady state", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT_steady"),
+    Case(title="TTFT, prompt alone", file="llm_serving_measured.csv", arch="h100_sxm", column="TTFT_idle"),
 )  # fmt: skip
 HEAD = """# GPU models against measurements
 

@@ -112,6 +112,8 @@ def service_document(service: serving.Service) -> Json:
         "prefix_hit": traffic.prefix_hit,
         "policy": engine.policy,
         "max_step_tokens": engine.max_step_tokens,
+        "max_sequences": engine.max_sequences,
+        "front_end_tokens_per_s": engine.front_end_tokens_per_s,
         "draft_tokens": engine.speculation.draft_tokens,
         "acceptance": engine.speculation.acceptance,
         "feed_forward": None if service.feed_forward is None else _pool(service.feed_forward),
@@ -132,13 +134,25 @@ def layout_document(layout: serving.Layout) -> Json:
     return {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.ep, "num_chips": layout.num_chips}
 
 
-def estimate_document(service: serving.Service, estimate: serving.ServeEstimate) -> Json:
-    """One layout at fixed concurrency."""
+def estimate_document(
+    service: serving.Service, estimate: serving.ServeEstimate, tested: serving.LoadTest | None = None
+) -> Json:
+    """One layout at fixed concurrency, and what a load test of it reports where one was run."""
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
         **_estimate(estimate),
+        "load_test": None if tested is None else _load_test(tested),
         "notes": list(estimate.notes),
+    }
+
+
+def _load_test(tested: serving.LoadTest) -> Json:
+    return {
+        "ttft_s": tested.ttft_s,
+        "waiting_s": tested.waiting_s,
+        "tpot_s": tested.tpot_s,
+        "makespan_s": tested.makespan_s,
     }
 
 
@@ -158,54 +172,98 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
         "tokens_per_s_per_chip": estimate.tokens_per_s_per_chip,
         "tokens_per_s_per_user": estimate.tokens_per_s_per_user,
         "power_w": estimate.power.amount,
-        "joules_per_token": estimate.power.amount / estimate.tokens_per_s,
+        "joules_per_token": 1 / estimate.tokens_per_j,
+        "tokens_per_joule": estimate.tokens_per_j,
         "free_bytes": estimate.free_bytes,
         "parts": [
-            part_document(part) for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.memory)
+            part_document(part)
+            for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.power, estimate.memory)
         ],
     }
 
 
 def pools_document(service: serving.Service, found: serving.DisaggregatedEstimate) -> Json:
     """Prompts and decoding on instances of their own."""
-    pools = found.pools
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
+        **_pools(found),
+        "num_chips": found.pools.num_chips,
+        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
+        "notes": list(found.notes),
+    }
+
+
+def _pools(found: serving.DisaggregatedEstimate) -> Json:
+    pools = found.pools
+    return {
         "prefill": {
             "instances": pools.num_prefill,
             "layout": layout_document(pools.prefill),
             "busy": found.prefill_busy,
         },
         "decode": {"instances": pools.num_decode, "layout": layout_document(pools.decode), "users": found.users},
-        "num_chips": pools.num_chips,
         "requests_per_s": found.requests_per_s,
         "ttft_s": found.ttft.amount,
         "transfer_s": found.transfer.amount,
         "tpot_s": found.tpot.amount,
         "tokens_per_s_per_user": found.tokens_per_s_per_user,
         "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
-        "parts": [part_document(part) for part in (found.ttft, found.transfer, found.tpot)],
-        "notes": list(found.notes),
     }
 
 
-def plan_document(service: serving.Service, limits: serving.Limits, plan: serving.Plan) -> Json:
-    """The cheapest plan and the front that it was chosen from."""
+def plan_document(service: serving.Service, limits: serving.Limits, plans: serving.Plans) -> Json:
+    """The cheapest plan of each way to serve, and the front that the first was chosen from; None where there is no plan."""
+    from ..models import serving
+
+    plan = plans.together if isinstance(plans.together, serving.Plan) else None
+    apart = plans.apart if isinstance(plans.apart, serving.PoolsPlan) else None
+    split = plans.split if isinstance(plans.split, serving.SplitPlan) else None
     return {
         "schema_version": SCHEMA_VERSION,
         "service": service_document(service),
         "limits": _limits(limits),
-        "plan": {
-            "replicas": plan.replicas,
-            "num_chips": plan.num_chips,
-            "power_w": plan.replicas * plan.estimate.power.amount,
-            "binding": list(plan.binding),
-            "instance": _estimate(plan.estimate),
-        },
-        "num_points": len(plan.points.fits),
-        "front": [_front_row(row) for row in front_rows(plan.points)],
-        "notes": list(plan.estimate.notes),
+        "cheapest": plans.cheapest,
+        "plan": None if plan is None else _plan(plan),
+        "apart": None if apart is None else _apart(apart),
+        "split": None if split is None else _split(split),
+        "num_points": 0 if plan is None else len(plan.points.fits),
+        "front": [] if plan is None else [_front_row(row) for row in front_rows(plan.points)],
+        "notes": list(plans_notes(plans)),
+    }
+
+
+def plans_notes(plans: serving.Plans) -> tuple[str, ...]:
+    """What is to be said of all plans, each note once."""
+    from ..archdsl import Infeasible
+
+    found = (plans.together, plans.apart, plans.split)
+    held = [plan for plan in found if plan is not None and not isinstance(plan, Infeasible)]
+    return tuple(dict.fromkeys(note for plan in held for note in plan.estimate.notes))
+
+
+def _plan(plan: serving.Plan) -> Json:
+    return {
+        "replicas": plan.replicas,
+        "num_chips": plan.num_chips,
+        "power_w": plan.replicas * plan.estimate.power.amount,
+        "binding": list(plan.binding),
+        "instance": _estimate(plan.estimate),
+    }
+
+
+def _apart(plan: serving.PoolsPlan) -> Json:
+    return {"num_chips": plan.num_chips, "binding": list(plan.binding), **_pools(plan.estimate)}
+
+
+def _split(plan: serving.SplitPlan) -> Json:
+    return {
+        "replicas": plan.replicas,
+        "num_chips": plan.num_chips,
+        "num_gpus": plan.num_gpus,
+        "binding": list(plan.binding),
+        "feed_forward": _pool(plan.pool),
+        "instance": _estimate(plan.estimate),
     }
 
 

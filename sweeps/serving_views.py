@@ -26,12 +26,13 @@ def service_line(service: serving.Service, layout: serving.Layout | None = None)
     )
 
 
-def estimate_table(estimate: serving.ServeEstimate) -> Table:
-    """The metrics of one layout at fixed concurrency."""
+def estimate_table(estimate: serving.ServeEstimate, tested: serving.LoadTest) -> Table:
+    """The metrics of one layout at fixed concurrency, and what a load test of it reports."""
     rows = (
         ("TTFT, idle", quantity_text(estimate.ttft.amount, "s"), "a prompt alone"),
         ("TTFT, fixed concurrency", quantity_text(estimate.ttft_queued.amount, "s"), _parts(estimate.ttft_queued)),
         ("TTFT, random arrivals", quantity_text(estimate.ttft_open.amount, "s"), _parts(estimate.ttft_open)),
+        ("TTFT, load test", quantity_text(tested.ttft_s, "s"), _parts(tested.ttft)),
         ("TPOT", quantity_text(estimate.tpot.amount, "s"), _parts(estimate.tpot)),
         ("latency of a request", quantity_text(estimate.latency_s, "s"), ""),
         ("tokens/s per user", f"{estimate.tokens_per_s_per_user:,.1f}", ""),
@@ -40,7 +41,7 @@ def estimate_table(estimate: serving.ServeEstimate) -> Table:
         (
             "power",
             f"{estimate.power.amount:,.0f} W",
-            f"{estimate.power.amount / estimate.tokens_per_s:.3g} J per token",
+            f"{_parts(estimate.power)}; {estimate.tokens_per_j:.3g} tokens per joule",
         ),
         ("memory of a chip", quantity_text(estimate.memory.amount, "bytes"), _parts(estimate.memory)),
     )
@@ -77,12 +78,60 @@ def part_lines(part: PartDocument, depth: int = 0) -> Iterator[str]:
         yield from part_lines(below, depth + 1)
 
 
-def plan_lines(plan: serving.Plan) -> Iterator[str]:
-    """The plan in words."""
+def plans_lines(plans: serving.Plans) -> Iterator[str]:
+    """The cheapest plan in words, then those of the other ways to serve, or why there is none."""
+    from ..archdsl import Infeasible
+
+    texts: dict[serving.Way, Iterator[str] | None] = {
+        "together": infeasible_lines(plans.together)
+        if isinstance(plans.together, Infeasible)
+        else _together(plans.together),
+        "apart": infeasible_lines(plans.apart) if isinstance(plans.apart, Infeasible) else _apart(plans.apart),
+        "split": None,
+    }
+    if isinstance(plans.split, Infeasible):
+        texts["split"] = infeasible_lines(plans.split)
+    elif plans.split is not None:
+        texts["split"] = _split(plans.split)
+    cheapest = plans.cheapest
+    if cheapest is not None:
+        yield from _marked("plan: ", texts[cheapest])
+    for way, lines in texts.items():
+        if way != cheapest:
+            yield from _marked("else: ", lines)
+
+
+def _marked(mark: str, lines: Iterator[str] | None) -> Iterator[str]:
+    """Lines, the first with a mark."""
+    for idx, line in enumerate(lines or ()):
+        yield line if idx else mark + line
+
+
+def _together(plan: serving.Plan) -> Iterator[str]:
     copies = "1 replica" if plan.replicas == 1 else f"{plan.replicas} replicas"
     yield (
-        f"plan: {plan.num_chips} chips: {copies} of {plan.estimate.layout}, {plan.estimate.concurrency:,} users each; "
+        f"{plan.num_chips} chips: {copies} of {plan.estimate.layout}, {plan.estimate.concurrency:,} users each; "
         f"{plan.replicas * plan.estimate.power.amount / 1e3:,.2f} kW"
+    )
+    yield f"binding: {', '.join(plan.binding)}"
+
+
+def _apart(plan: serving.PoolsPlan) -> Iterator[str]:
+    pools, estimate = plan.pools, plan.estimate
+    yield (
+        f"{plan.num_chips} chips: prompts on {pools.num_prefill} x {pools.prefill}, decoding on {pools.num_decode} x "
+        f"{pools.decode}; TTFT {quantity_text(estimate.ttft.amount, 's')}, TPOT {quantity_text(estimate.tpot.amount, 's')}"
+    )
+    yield f"binding: {', '.join(plan.binding)}"
+
+
+def _split(plan: serving.SplitPlan) -> Iterator[str]:
+    copies = "1 replica" if plan.replicas == 1 else f"{plan.replicas} replicas"
+    estimate = plan.estimate
+    yield (
+        f"{plan.num_chips} chips: {copies} of {estimate.layout} with {plan.pool.num_chips} {plan.pool.name} for feed-forward "
+        f"networks, {plan.pool.micro_batches} micro-batches, {estimate.concurrency:,} users each; "
+        f"TTFT {quantity_text(estimate.ttft_open.amount, 's')}, TPOT {quantity_text(estimate.tpot.amount, 's')}"
     )
     yield f"binding: {', '.join(plan.binding)}"
 

@@ -2,18 +2,23 @@
 
 from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
 from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
-from .fabric import Fabric, fabric_of, fabric_of_chips, load_fabric
+from .fabric import Fabric, Neighbours, fabric_of, fabric_of_chips, load_fabric
 from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
+from .load_generator import LoadTest, StepCosts, run_load_test, step_costs
 from .memory import MemoryColumns, memory_of, weights_per_chip
 from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
 from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
 from .plan import Limits, Plan, PlanPoints, make_plan, price_points
+from .plan_pools import PoolsPlan, plan_pools
+from .plan_split import SplitPlan, plan_split
+from .plans import Plans, Way, make_plans
 from .serving import (
     SCHEDULER_CONSTANT,
     ServeEstimate,
     Service,
     ServiceColumns,
     estimate_at,
+    load_test,
     make_service,
     require_service,
     sequences_in_cache,
@@ -39,43 +44,56 @@ __all__ = [
     "Layout",
     "Layouts",
     "Limits",
+    "LoadTest",
     "MemoryColumns",
+    "Neighbours",
     "Numerics",
     "Plan",
     "PlanPoints",
+    "Plans",
     "Policy",
     "Pools",
+    "PoolsPlan",
     "ServeEstimate",
     "Service",
     "ServiceColumns",
     "Speculation",
+    "SplitPlan",
     "SplitStepTimer",
     "SteadyState",
+    "StepCosts",
     "StepTimer",
     "StepTimes",
     "Steps",
     "Traffic",
+    "Way",
     "estimate_at",
     "fabric_of",
     "fabric_of_chips",
     "layout_faults",
     "layouts_of",
     "load_fabric",
+    "load_test",
     "make_plan",
+    "make_plans",
     "make_service",
     "make_steps",
     "memory_of",
     "numerics_of",
+    "plan_pools",
+    "plan_split",
     "pool_of",
     "possible_layouts",
     "price_points",
     "require_layout",
     "require_service",
+    "run_load_test",
     "sequences_in_cache",
     "serve",
     "serve_columns",
     "serve_disaggregated",
     "steady_state",
+    "step_costs",
     "weight_bytes",
     "weights_per_chip",
 ]

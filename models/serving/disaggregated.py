@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...archdsl import InfeasibleError, ModelError, kv_bytes
+from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .memory import memory_shortage
-from .parallel import Layout, layouts_of
+from .parallel import Layout, Layouts, layouts_of
 from .serving import Service, require_service
 from .steps import make_steps, total_of
 
@@ -94,7 +95,7 @@ def serve_disaggregated(service: Service, pools: Pools, requests_per_s: float) -
             f"both pools need {pools.num_chips} chips; {service.fabric.name} has {service.fabric.num_chips}"
         )
     _require_memory(service, pools.prefill, 1.0)
-    prompt_s = _prompt_s(service, pools.prefill)
+    prompt_s = float(prompt_times_s(service, layouts_of([pools.prefill]))[0])
     # While one prompt is in a stage of the pipeline, others are in the other stages, and every group has its own.
     slots = pools.prefill.pp * pools.prefill.dp * pools.num_prefill
     busy = requests_per_s * prompt_s / slots
@@ -148,14 +149,35 @@ def transfer_part(service: Service, pools: Pools) -> Part:
     )
 
 
-def _prompt_s(service: Service, layout: Layout) -> float:
-    """One prompt, in as many steps as it needs."""
+def prompt_times_s(service: Service, layouts: Layouts) -> Floats:
+    """One prompt on an instance of each layout, in as many steps as it needs `[n]` [s]."""
     traffic, engine = service.traffic, service.engine
     new = traffic.new_tokens
     chunks = np.ceil(new / engine.max_step_tokens)
     past = traffic.cached_tokens + (new - new / chunks) / 2
-    step = make_steps(layouts_of([layout]), prompt_tokens=new / chunks, past_tokens=past)
-    return float(chunks * (service.timer.times(step).time_s[0] + engine.scheduler_s_per_sequence))
+    steps = make_steps(layouts, prompt_tokens=new / chunks, past_tokens=past)
+    return chunks * (service.timer.times(steps).time_s + engine.scheduler_s_per_sequence)
+
+
+def decode_parts_s(service: Service, layouts: Layouts, per_slot: Floats) -> dict[str, Floats]:
+    """Parts of the time per token where nothing but decoding is done, per layout `[n]` [s].
+
+    Args:
+        service: What is served.
+        layouts: Layouts of the instances.
+        per_slot: Sequences of an attention group and pipeline slot `[n]`.
+    """
+    traffic, engine = service.traffic, service.engine
+    steps = make_steps(
+        layouts,
+        batch=per_slot,
+        context_tokens=traffic.isl + traffic.osl / 2,
+        queries=engine.speculation.queries,
+    )
+    found = dict(service.timer.times(steps).parts_s)
+    found["drafts"] = total_of(found) * engine.speculation.draft_share
+    found["scheduler"] = engine.scheduler_s_per_sequence * per_slot
+    return {name: column / engine.speculation.tokens_per_step for name, column in found.items()}
 
 
 def _step_notes(service: Service, pools: Pools) -> tuple[str, ...]:
@@ -166,26 +188,17 @@ def _step_notes(service: Service, pools: Pools) -> tuple[str, ...]:
 
 def _decoding(service: Service, pools: Pools, requests_per_s: float) -> tuple[float, Part]:
     """Sequences on an instance, and the time per token: as many decode as arrive while one decodes (Little's law)."""
-    layout, traffic = pools.decode, service.traffic
-    speculation = service.engine.speculation
-    tokens = max(1, traffic.osl - 1)
+    layout = pools.decode
+    layouts = layouts_of([layout])
+    tokens = max(1, service.traffic.osl - 1)
     users = 1.0
     rate = requests_per_s / pools.num_decode
 
     def parts_at(users: float) -> Part:
         # At least one sequence is there while one decodes; less is the same step with nobody beside it.
-        per_slot = max(1.0, users / (layout.dp * layout.pp))
-        step = make_steps(
-            layouts_of([layout]),
-            batch=per_slot,
-            context_tokens=traffic.isl + traffic.osl / 2,
-            queries=speculation.queries,
-        )
-        found = dict(service.timer.times(step).parts_s)
-        found["drafts"] = total_of(found) * speculation.draft_share
-        found["scheduler"] = np.array([service.engine.scheduler_s_per_sequence * per_slot])
-        scale = 1 / speculation.tokens_per_step
-        return sum_of("decoding", "s", [_time(name, scale * float(column[0])) for name, column in found.items()])
+        per_slot = np.array([max(1.0, users / (layout.dp * layout.pp))])
+        found = decode_parts_s(service, layouts, per_slot)
+        return sum_of("decoding", "s", [_time(name, float(column[0])) for name, column in found.items()])
 
     low, high = 0.0, 1.0
     while rate * tokens * parts_at(high).amount > high:

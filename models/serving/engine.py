@@ -33,11 +33,16 @@ class Engine:
         max_step_tokens: Most tokens of one step of one attention group.
         scheduler_s_per_sequence: Time that the host adds to a step per sequence in it (choosing, stop checks,
             detokenising, sending) [s]: the scheduler's overhead per step, the one constant fitted to serving data.
+        max_sequences: Most sequences in the batch of an attention group and pipeline slot; None for as many as there are.
+        front_end_tokens_per_s: Most output tokens that the way from an instance to its users carries (detokenising, HTTP),
+            one after another; None for as many as there are. No description of a chip says it.
         speculation: Drafts that are verified.
     """
 
     policy: Policy = "chunked"
     max_step_tokens: int = 8192
+    max_sequences: int | None = None
+    front_end_tokens_per_s: float | None = None
     scheduler_s_per_sequence: float = 0.0
     speculation: Speculation = NO_SPECULATION
 
@@ -74,6 +79,7 @@ class SteadyState:
     Attributes:
         users: Users of one attention group and pipeline slot, waiting or served.
         batch: Of those the sequences that decode or are prefilled.
+        decoding: Of those the sequences that decode.
         decode_step_s: A step in which no prompt is worked on [s].
         prompt_s: What one prompt adds to the time of those that decode [s].
         lone_prompt_s: A prompt alone on an idle instance, until its first token [s].
@@ -83,13 +89,13 @@ class SteadyState:
         tpot_s: Time per output token after the first [s].
         decode_parts_s: Parts of `decode_step_s`.
         prompt_parts_s: Parts of `prompt_s`.
-        ops_per_step: Arithmetic of one chip per step, prompts of others included.
-        main_memory_bytes_per_step: Bytes to and from its main memory.
+        dynamic_j_per_step: Energy of one chip above its idle power per step, prompts of others included [J].
         notes: Approximations.
     """
 
     users: Floats
     batch: Floats
+    decoding: Floats
     decode_step_s: Floats
     prompt_s: Floats
     lone_prompt_s: Floats
@@ -99,8 +105,7 @@ class SteadyState:
     tpot_s: Floats
     decode_parts_s: Mapping[str, Floats]
     prompt_parts_s: Mapping[str, Floats]
-    ops_per_step: Floats
-    main_memory_bytes_per_step: Floats
+    dynamic_j_per_step: Floats
     notes: tuple[str, ...]
 
     @property
@@ -159,6 +164,7 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
     return SteadyState(
         users=users,
         batch=batch,
+        decoding=decoding,
         decode_step_s=decode_step_s,
         prompt_s=prompt_s,
         lone_prompt_s=lone_chunks * (alone.time_s + host_s),
@@ -168,9 +174,8 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
         tpot_s=step_s * steps_per_request / max(1, traffic.osl - 1),
         decode_parts_s=decode_parts,
         prompt_parts_s=prompt_parts,
-        ops_per_step=decode.ops + others * chunks * _added(added.ops, decode.ops, engine) / together,
-        main_memory_bytes_per_step=decode.main_memory_bytes
-        + others * chunks * _added(added.main_memory_bytes, decode.main_memory_bytes, engine) / together,
+        dynamic_j_per_step=(1 + speculation.draft_share) * decode.dynamic_j
+        + others * chunks * _added(added.dynamic_j, decode.dynamic_j, engine) / together,
         notes=costs.notes,
     )
 
@@ -178,14 +183,17 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
 def _batch(engine: Engine, new: float, steps_per_request: float, users: Floats) -> tuple[Floats, Floats]:
     """Sequences in the batch and steps over which a prompt is spread `[n]`.
 
-    Of `batch` requests, each `steps per request` steps long and at least one more for its prompt, a step holds the tokens of
-    those that decode and the share of a prompt that arrives meanwhile; both must fit.
+    Of `batch` requests, each `steps per request` steps long and some more for its prompt, a step holds the tokens of those
+    that decode and the share of a prompt that arrives meanwhile; both must fit. Where a request has more tokens than a step,
+    it takes as many steps for them as steps of its own would.
     """
     queries, room = engine.speculation.queries, float(engine.max_step_tokens)
+    served = users if engine.max_sequences is None else np.minimum(users, engine.max_sequences)
     if engine.policy == "prefill_first":
-        batch = np.minimum(users, room / queries)
+        batch = np.minimum(served, room / queries)
         return batch, np.full_like(users, np.ceil(new / room))
-    batch = np.minimum(users, room * (steps_per_request + 1) / (queries * steps_per_request + new))
+    tokens = queries * steps_per_request + new
+    batch = np.minimum(served, room * (steps_per_request + max(1.0, tokens / room)) / tokens)
     left = np.maximum(1.0, room - batch * queries)
     return batch, np.ceil(new / left - 1e-9)
 
@@ -238,6 +246,7 @@ def _rows(times: StepTimes, idx: int, num_rows: int) -> StepTimes:
         parts_s={name: column[rows] for name, column in times.parts_s.items()},
         ops=times.ops[rows],
         main_memory_bytes=times.main_memory_bytes[rows],
+        dynamic_j=times.dynamic_j[rows],
         link_bytes=times.link_bytes[rows],
         notes=times.notes,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ...archdsl import (
     Link,
     ModelError,
     Rack,
+    SpatialArch,
     Switch,
     System,
     load_arch,
@@ -39,6 +40,23 @@ _NOTATION = re.compile(r"([0-9]+)x([A-Za-z_][A-Za-z0-9_.\-/]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Chips of another kind in the same system, which may do feed-forward networks.
+
+    Attributes:
+        arch: The chip.
+        num_chips: How many there are.
+        link_bytes_per_s: The slowest link on the way from the first GPU to the first of them, per direction [B/s].
+        link_latency_s: Time of the first byte there [s].
+    """
+
+    arch: SpatialArch
+    num_chips: int
+    link_bytes_per_s: float
+    link_latency_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
     """Equal GPUs in domains of fast links, the domains connected by slower ones.
 
@@ -52,6 +70,7 @@ class Fabric:
         outer_bytes_per_s: What one chip sends out of its domain [B/s].
         outer_latency_s: Time of the first byte there [s].
         system: The system as it is described; collectives are priced on its graph.
+        neighbours: Chips of another kind beside the GPUs; None where there are none.
         notes: What was assumed.
     """
 
@@ -64,6 +83,7 @@ class Fabric:
     link_latency_s: float
     outer_bytes_per_s: float
     outer_latency_s: float
+    neighbours: Neighbours | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -155,16 +175,17 @@ def fabric_of(system: System) -> Fabric:
     """Domains and links of a described system.
 
     Raises:
-        ModelError: Its chips are not one kind of GPU, or some do not reach the others.
+        ModelError: Its chips are not one kind of GPU and at most one other kind after it, or some do not reach the others.
     """
-    archs = {group.arch.name: group.arch for group in system.chips}
-    gpus = [arch for arch in archs.values() if isinstance(arch, GpuArch)]
-    if len(archs) != 1 or not gpus:
-        raise ModelError(f"{system.name}: chips of {', '.join(archs)}; serving needs one kind of GPU")
-    chips = system.chip_names
-    if len(chips) == 1:
-        return fabric_of_chips(gpus[0], 1)
+    gpu, other = _kinds(system)
+    num_gpus = sum(group.count for group in system.chips if group.arch.name == gpu.name)
+    chips = system.chip_names[:num_gpus]
+    if len(system.chip_names) == 1:
+        return fabric_of_chips(gpu, 1)
     graph = system.graph()
+    neighbours = None if other is None else _neighbours(system, graph, other, num_gpus)
+    if num_gpus == 1:
+        return replace(fabric_of_chips(gpu, 1), name=system.name, system=system, neighbours=neighbours)
     by_link: dict[str, float] = {}
     for _, _, link, data in graph.edges(chips[0], keys=True, data=True):
         by_link[link] = by_link.get(link, 0.0) + data["bandwidth_bytes_per_s"]
@@ -172,7 +193,7 @@ def fabric_of(system: System) -> Fabric:
         raise ModelError(f"{system.name}: its chips have no links")
     fast = max(by_link, key=lambda link: by_link[link])
     domain = _domain(graph, chips[0], fast)
-    num_domain = sum(1 for node in domain if graph.nodes[node]["kind"] == "chip")
+    num_domain = len(domain & set(chips))
     outer: dict[str, float] = {}
     for left, right, link, data in graph.edges(domain, keys=True, data=True):
         if link != fast and not (left in domain and right in domain):
@@ -186,13 +207,57 @@ def fabric_of(system: System) -> Fabric:
     return Fabric(
         name=system.name,
         system=system,
-        arch=gpus[0],
+        arch=gpu,
         num_chips=len(chips),
         domain_chips=num_domain,
         link_bytes_per_s=by_link[fast],
         link_latency_s=inner_s,
         outer_bytes_per_s=outer.get(slow, by_link[fast]),
         outer_latency_s=_path_latency_s(graph, chips[0], outside) if outside is not None else inner_s,
+        neighbours=neighbours,
+    )
+
+
+def _kinds(system: System) -> tuple[GpuArch, SpatialArch | None]:
+    """The GPU of a system, and the other kind of chip beside it."""
+    archs = {group.arch.name: group.arch for group in system.chips}
+    kinds = list(archs.values())
+    if not kinds or not isinstance(kinds[0], GpuArch) or any(isinstance(arch, GpuArch) for arch in kinds[1:]):
+        raise ModelError(
+            f"{system.name}: chips of {', '.join(archs)}; serving needs one kind of GPU, listed first, "
+            "and at most one other kind of chip after it"
+        )
+    others = [arch for arch in kinds[1:] if isinstance(arch, SpatialArch)]
+    if len(others) > 1:
+        raise ModelError(
+            f"{system.name}: {', '.join(one.name for one in others)} beside its GPUs; at most one other kind"
+        )
+    return kinds[0], others[0] if others else None
+
+
+def _neighbours(system: System, graph: nx.MultiGraph[str], arch: SpatialArch, num_gpus: int) -> Neighbours:
+    """Chips beside the GPUs, and the way to them.
+
+    Raises:
+        ModelError: No links lead there.
+    """
+    import networkx as nx
+
+    start, end = system.chip_names[0], system.chip_names[num_gpus]
+    if not nx.has_path(graph, start, end):
+        raise ModelError(
+            f"{system.name}: no links lead from {start} to {end}; add a switch or links between both kinds"
+        )
+    path = nx.bidirectional_shortest_path(graph, start, end)
+    slowest = min(
+        sum(float(data["bandwidth_bytes_per_s"]) for data in graph[left][right].values())
+        for left, right in pairwise(path)
+    )
+    return Neighbours(
+        arch=arch,
+        num_chips=len(system.chip_names) - num_gpus,
+        link_bytes_per_s=slowest,
+        link_latency_s=_path_latency_s(graph, start, end),
     )
 
 

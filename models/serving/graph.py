@@ -15,11 +15,16 @@ from ...archdsl import Experts, GroupedAttention, LanguageModel, LatentAttention
 from ..gpu.times import Floats
 from .numerics import Numerics
 from .ops import Attention, ElementWise, Exchange, GroupedProduct, HeadShape, PartName, Product, StepOp
+from .routing import experts_with_rows, rows_of_fullest_chip
 from .steps import Steps
 
+ROUTE_BYTES = 8
+"""Bytes of one choice of a router: the expert's number and its weight, 4 each."""
+
 DEFAULT_LOAD_IMBALANCE = 1.0
-"""Rows of the fullest chip over the mean, among chips that share experts: 1 is perfect balance. assumption: served models
-are trained with load balancing and large deployments replicate hot experts; the value is a parameter."""
+"""Rows of the chip with the most chosen experts over the mean, among chips that share experts: 1 is a router that chooses all
+alike, with the spread of chance alone. assumption: served models are trained with load balancing and large deployments
+replicate hot experts; the value is a parameter."""
 
 
 def step_ops(
@@ -232,14 +237,16 @@ class _Graph:
         groups, ep = layouts.expert_groups.astype(np.float64), layouts.ep.astype(np.float64)
         split = layouts.expert_chips / ep  # chips over which each expert is divided
         yield self._product("router", self.tokens, experts.num_experts, hidden, layers, is_quantised=False)
-        # Each token goes to top_k of the experts, each alike: of those of one chip, so many have any token.
-        together = self.tokens * groups
-        missed = (1 - experts.top_k / experts.num_experts) ** together
-        touched = np.maximum(experts.num_experts / ep * (1 - missed), np.where(together > 0, 1.0, 0.0))
-        rows = together * experts.top_k / ep * np.where(ep > 1, self.load_imbalance, 1.0)
+        together, held = self.tokens * groups, experts.num_experts / ep
+        touched = experts_with_rows(held, experts.top_k, experts.num_experts, together)
+        mean_rows = together * experts.top_k / ep * np.where(ep > 1, self.load_imbalance, 1.0)
+        # No expert has a token twice.
+        rows = np.minimum(rows_of_fullest_chip(mean_rows, ep), together * np.minimum(experts.top_k, held))
         width = experts.intermediate_size / split
+        chosen = self.tokens * (experts.num_experts * self.act + experts.top_k * ROUTE_BYTES)
+        yield self._moved("choice of experts", chosen, layers)
         yield self._moved("sort by expert, and back", 4 * rows * hidden * self.act, layers)
-        yield from self._grouped_products(rows, touched, width, layers)
+        yield from self._grouped_products(rows, touched, held, width, layers)
         if experts.num_shared:
             shared = experts.num_shared * experts.intermediate_size / self.tp
             yield self._product("gate and up of shared experts", self.tokens, 2 * shared, hidden, layers)
@@ -256,7 +263,9 @@ class _Graph:
         )
         yield self._sum("after experts", layers, np.where(shares_tokens & (self.tp == 1), 1.0, self.tp))
 
-    def _grouped_products(self, rows: Floats, touched: Floats, width: Floats, layers: Floats) -> Iterator[StepOp]:
+    def _grouped_products(
+        self, rows: Floats, touched: Floats, held: Floats, width: Floats, layers: Floats
+    ) -> Iterator[StepOp]:
         hidden = np.full_like(self.tp, self.model.hidden_size)
         for name, n, k in (("gate and up of experts", 2 * width, hidden), ("down of experts", hidden, width)):
             yield GroupedProduct(
@@ -264,6 +273,7 @@ class _Graph:
                 part="experts",
                 rows=rows,
                 experts=touched,
+                held=held,
                 n=n,
                 k=k,
                 copies=layers,

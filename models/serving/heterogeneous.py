@@ -172,6 +172,7 @@ class SplitStepTimer:
             },
             ops=edges.ops + parts * attention.ops,
             main_memory_bytes=edges.main_memory_bytes + parts * attention.main_memory_bytes,
+            dynamic_j=edges.dynamic_j + parts * attention.dynamic_j,
             link_bytes=edges.link_bytes + parts * attention.link_bytes,
             notes=(
                 *dict.fromkeys([*edges.notes, *attention.notes]),

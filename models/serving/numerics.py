@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...archdsl import DATATYPE_BITS, LanguageModel, ModelError, WeightRole, nearest_hint, weight_tensors
+from ...archdsl import DATATYPE_BITS, GpuArch, LanguageModel, ModelError, WeightRole, nearest_hint, weight_tensors
 
 QUANTISED_ROLES: frozenset[WeightRole] = frozenset({"attention", "feed_forward", "experts", "shared_experts"})
 """Roles whose matrices are quantised; embeddings, output projection, router, norms and biases stay as they are."""
@@ -36,6 +36,11 @@ class Numerics:
     def plain_bits(self) -> int:
         """Bits of activations and of weights that are not quantised."""
         return DATATYPE_BITS[self.plain_datatype]
+
+    @property
+    def products(self) -> frozenset[str]:
+        """What the tensor cores multiply."""
+        return frozenset({self.datatype, self.expert_datatype, self.plain_datatype})
 
     def bits_of(self, role: WeightRole, *, is_matrix: bool = True) -> float:
         """Bits of a weight of that role."""
@@ -100,6 +105,21 @@ def _published(model: LanguageModel) -> Numerics:
     if model.experts is not None and model.experts.weight_bits is not None:
         return replace(found, expert_bits=model.experts.weight_bits)
     return found
+
+
+def require_datatypes(model: LanguageModel, numerics: Numerics, arch: GpuArch) -> None:
+    """Check that a GPU multiplies what a model is served in.
+
+    Raises:
+        ModelError: It does not; the message has the quantisations that it does.
+    """
+    known = arch.tensor_cores.datatypes
+    if missing := sorted(numerics.products - set(known)):
+        fitting = [name for name, one in QUANTISATIONS.items() if one.products <= set(known)]
+        raise ModelError(
+            f"{model.name} in {numerics.datatype}: the tensor cores of {arch.name} have no {', '.join(missing)} (they have "
+            f"{', '.join(known)}); choose --quantisation {', '.join(fitting) or 'of another chip'}"
+        )
 
 
 def weight_bytes(model: LanguageModel, numerics: Numerics, roles: frozenset[WeightRole] | None = None) -> int:

@@ -64,6 +64,7 @@ class GroupedProduct:
         part: Part of the step that it counts to.
         rows: Rows of all experts of one chip together `[n]`.
         experts: Experts of one chip that have any rows, expected `[n]`.
+        held: Experts of one chip `[n]`.
         n: Columns `[n]`.
         k: Reduction `[n]`.
         copies: Times that it runs in a step `[n]`.
@@ -75,6 +76,7 @@ class GroupedProduct:
     part: PartName
     rows: Floats
     experts: Floats
+    held: Floats
     n: Floats
     k: Floats
     copies: Floats

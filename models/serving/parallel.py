@@ -90,11 +90,11 @@ def layout_faults(model: LanguageModel, layout: Layout) -> list[str]:
     heads = model.attention.num_heads
     if heads % layout.tp:
         found.append(f"tp={layout.tp} does not divide the {heads} heads of {model.name}")
-    attention = model.attention
-    if isinstance(attention, GroupedAttention):
-        kv_heads = attention.num_kv_heads
-        if kv_heads % layout.tp and layout.tp % kv_heads:
-            found.append(f"tp={layout.tp} neither divides nor is a multiple of the {kv_heads} key-value heads")
+    if not _suits_kv_heads(model, layout.tp):
+        found.append(f"tp={layout.tp} neither divides nor is a multiple of the key-value heads")
+    if found:
+        suited = [str(tp) for tp in range(1, heads + 1) if heads % tp == 0 and _suits_kv_heads(model, tp)]
+        found.append(f"tp may be {', '.join(suited)}")
     if layout.pp > model.num_layers:
         found.append(f"pp={layout.pp} is above the {model.num_layers} layers of {model.name}")
     if model.experts is None:
@@ -108,6 +108,14 @@ def layout_faults(model: LanguageModel, layout: Layout) -> list[str]:
     if model.experts.num_experts % layout.ep:
         found.append(f"ep={layout.ep} does not divide the {model.experts.num_experts} experts of {model.name}")
     return found
+
+
+def _suits_kv_heads(model: LanguageModel, tp: int) -> bool:
+    """Whether heads of keys and values are divided evenly, or copied evenly where there are fewer than chips."""
+    attention = model.attention
+    if not isinstance(attention, GroupedAttention):
+        return True
+    return attention.num_kv_heads % tp == 0 or tp % attention.num_kv_heads == 0
 
 
 def require_layout(model: LanguageModel, layout: Layout) -> None:

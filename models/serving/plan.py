@@ -17,7 +17,15 @@ from ...archdsl import Infeasible, ModelError
 from ..gpu.times import Floats, Ints
 from .memory import memory_shortage
 from .parallel import Layout, layouts_of, possible_layouts
-from .serving import ServeEstimate, Service, ServiceColumns, estimate_at, sequences_in_cache, serve_columns
+from .serving import (
+    ServeEstimate,
+    Service,
+    ServiceColumns,
+    estimate_at,
+    require_context,
+    sequences_in_cache,
+    serve_columns,
+)
 
 Flags = npt.NDArray[np.bool_]
 ConstraintName = Literal["memory", "ttft", "tpot", "rate"]
@@ -122,7 +130,12 @@ def make_plan(service: Service, limits: Limits, layouts: Sequence[Layout] | None
 
 
 def price_points(service: Service, limits: Limits, layouts: Sequence[Layout]) -> PlanPoints:
-    """All layouts at all batches."""
+    """All layouts at all batches.
+
+    Raises:
+        ModelError: Prompt and answer are longer than the model's context, or the chip lacks a datatype.
+    """
+    require_context(service)
     users = user_counts()
     rows = np.repeat(np.arange(len(layouts)), len(users))
     repeated = layouts_of(list(layouts)).take(rows)
@@ -130,7 +143,7 @@ def price_points(service: Service, limits: Limits, layouts: Sequence[Layout]) ->
     columns = serve_columns(service, repeated, per_slot * repeated.dp * repeated.pp)
     needed = columns.memory.needed(sequences_in_cache(columns))
     everywhere = np.ones(len(repeated), dtype=np.bool_)
-    replicas = np.ceil(limits.requests_per_s / columns.requests_per_s - 1e-9).astype(np.int64)
+    replicas = np.maximum(1, np.ceil(limits.requests_per_s / columns.requests_per_s - 1e-9).astype(np.int64))
     return PlanPoints(
         columns=columns,
         fits=needed <= columns.memory.capacity,
@@ -162,18 +175,22 @@ def _cheapest(points: PlanPoints, allowed: Flags) -> int | None:
 
 def _binding(points: PlanPoints, available: Flags, num_chips: int) -> tuple[ConstraintName, ...]:
     """Limits whose absence would save chips."""
+    found: list[ConstraintName] = [
+        name
+        for name in ("memory", "ttft", "tpot")
+        if np.any(points.num_chips[available & without(points, name)] < num_chips)
+    ]
+    return tuple(found) or ("rate",)
+
+
+def without(points: PlanPoints, name: ConstraintName) -> Flags:
+    """Which points hold everything but one limit."""
     flags: dict[ConstraintName, Flags] = {
         "memory": points.fits,
         "ttft": points.holds_ttft,
         "tpot": points.holds_tpot,
     }
-    found: list[ConstraintName] = []
-    for name in flags:
-        others = [flag for other, flag in flags.items() if other != name]
-        allowed = available & np.logical_and.reduce(others)
-        if np.any(points.num_chips[allowed] < num_chips):
-            found.append(name)
-    return tuple(found) or ("rate",)
+    return np.logical_and.reduce([flag for other, flag in flags.items() if other != name])
 
 
 def _why_not(service: Service, limits: Limits, points: PlanPoints) -> Infeasible:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,16 +12,18 @@ import numpy as np
 from ...archdsl import InfeasibleError, LanguageModel, ModelError
 from ..gpu.calibrations import Mode
 from ..gpu.chip import Chip, make_chip
+from ..gpu.energy import energy_notes, idle_power_w
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic, steady_state
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE
 from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
+from .load_generator import LoadTest, run_load_test, step_costs
 from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
-from .numerics import Numerics
+from .numerics import Numerics, require_datatypes
 from .parallel import Layout, Layouts, layouts_of, require_layout
-from .power import chip_power_w
+from .power import kernels_power_w
 from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
 from .steps import StepTimer
 from .timing import GpuStepTimer
@@ -93,7 +96,7 @@ def make_service(
     """A service with the constants of one mode, the scheduler's among them.
 
     Raises:
-        ModelError: No such calibration, or a number of the traffic is out of range.
+        ModelError: No such calibration, a number of the traffic is out of range, or the chip lacks a datatype.
     """
     for name, value in (("isl", traffic.isl), ("max step tokens", engine.max_step_tokens)):
         if value < 1:
@@ -102,8 +105,15 @@ def make_service(
         raise ModelError(f"osl {traffic.osl} is below 2: a time per output token needs a token after the first")
     if not 0 <= traffic.prefix_hit < 1:
         raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
+    if engine.max_sequences is not None and engine.max_sequences < 1:
+        raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
+    if engine.front_end_tokens_per_s is not None and not engine.front_end_tokens_per_s > 0:
+        raise ModelError(
+            f"front end: {engine.front_end_tokens_per_s:g} tokens/s is not above 0; leave it out for no limit"
+        )
+    require_datatypes(model, numerics, fabric.arch)
     chip = make_chip(fabric.arch, mode, calibration)
     return Service(
         model=model,
@@ -153,7 +163,16 @@ class ServiceColumns:
     @cached_property
     def ttft_queued_s(self) -> Floats:
         """Time to first token at fixed concurrency, waits included [s]."""
-        return self.waiting.total_s + self.state.mixed_prompt_s
+        return self.waiting.total_s + self.state.mixed_prompt_s + self.front_end_s
+
+    @cached_property
+    def front_end_s(self) -> Floats:
+        """Time that a request waits because the front end carries fewer tokens than the engine makes [s]."""
+        rate, osl = self.service.engine.front_end_tokens_per_s, self.service.traffic.osl
+        if rate is None:
+            return np.zeros_like(self.concurrency)
+        made_s = self.waiting.total_s + self.state.mixed_prompt_s + (osl - 1) * self.tpot_s
+        return np.maximum(0.0, self.concurrency * osl / rate - made_s)
 
     @cached_property
     def tpot_s(self) -> Floats:
@@ -193,21 +212,31 @@ class ServiceColumns:
     @cached_property
     def ttft_open_s(self) -> Floats:
         """Time to first token when the same requests arrive at random [s]."""
-        return self.waiting_open.total_s + self.state.mixed_prompt_s
+        return self.waiting_open.total_s + self.state.mixed_prompt_s + self.front_end_s
+
+    def load_test(self, idx: int) -> LoadTest:
+        """What a load generator reports of one layout at this concurrency, a run step by step."""
+        service, engine = self.service, self.service.engine
+        costs = step_costs(service.timer, self.layouts, engine, service.traffic, self.state, idx)
+        if engine.front_end_tokens_per_s is not None:
+            # All groups and slots share it.
+            share = engine.front_end_tokens_per_s / float(self.slots[idx])
+            engine = replace(engine, front_end_tokens_per_s=share)
+        return run_load_test(costs, engine, service.traffic, math.ceil(self.state.users[idx] - 1e-9))
+
+    @cached_property
+    def dynamic_w(self) -> Floats:
+        """Energy of a chip's kernels per second, however much the power limit allows [W]."""
+        # Each step visits the pipeline's stages in turn, so that of its work a chip does one share, and steps of all
+        # slots overlap; slots without a user do nothing.
+        busy = np.minimum(1.0, self.concurrency / self.slots)
+        return busy * self.state.dynamic_j_per_step / self.state.step_s
 
     @cached_property
     def chip_power_w(self) -> Floats:
         """Mean power of a chip [W]."""
-        state, service = self.state, self.service
-        step_s = state.step_s
-        # Each step visits the pipeline's stages in turn, so that of its work a chip does one share, and steps of all
-        # slots overlap.
-        return chip_power_w(
-            service.chip,
-            service.numerics.datatype,
-            ops_per_s=state.ops_per_step / step_s,
-            bytes_per_s=state.main_memory_bytes_per_step / step_s,
-        )
+        chip = self.service.chip
+        return idle_power_w(chip) + kernels_power_w(chip, self.dynamic_w)
 
 
 def serve_columns(service: Service, layouts: Layouts, concurrency: Floats) -> ServiceColumns:
@@ -238,7 +267,7 @@ class ServeEstimate:
         tokens_per_s: Output tokens of the instance.
         tokens_per_s_per_chip: The same per chip.
         tokens_per_s_per_user: What a user sees after the first token.
-        power: Of the instance's chips [W].
+        power: Of the instance's chips, idle and above [W].
         memory: Bytes of the fullest chip.
         free_bytes: What is left there.
         notes: Approximations and assumptions.
@@ -262,6 +291,11 @@ class ServeEstimate:
     free_bytes: int
     notes: tuple[str, ...]
 
+    @property
+    def tokens_per_j(self) -> float:
+        """Output tokens per joule of the instance's chips."""
+        return self.tokens_per_s / self.power.amount
+
 
 def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
     """A service in one layout at fixed concurrency.
@@ -281,6 +315,16 @@ def serve(service: Service, layout: Layout, concurrency: int) -> ServeEstimate:
     return estimate_at(columns, 0)
 
 
+def load_test(service: Service, layout: Layout, concurrency: int) -> LoadTest:
+    """What a load generator with so many users reports of one instance; memory is not checked.
+
+    Raises:
+        ModelError: The layout does not suit the model or the system.
+    """
+    require_service(service, layout, concurrency)
+    return serve_columns(service, layouts_of([layout]), np.array([float(concurrency)])).load_test(0)
+
+
 def require_service(service: Service, layout: Layout, concurrency: int) -> None:
     """Check that a layout suits the model, the system and the traffic.
 
@@ -294,10 +338,21 @@ def require_service(service: Service, layout: Layout, concurrency: int) -> None:
         )
     if concurrency < 1:
         raise ModelError(f"concurrency {concurrency} is below 1")
+    require_context(service)
+
+
+def require_context(service: Service) -> None:
+    """Check that prompt and answer are within the model's context.
+
+    Raises:
+        ModelError: They are not.
+    """
     longest = service.model.max_tokens
     total = service.traffic.isl + service.traffic.osl
     if longest is not None and total > longest:
-        raise ModelError(f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}")
+        raise ModelError(
+            f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}: shorten --isl or --osl"
+        )
 
 
 def sequences_in_cache(columns: ServiceColumns) -> Floats:
@@ -310,18 +365,16 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
     state, waiting = columns.state, columns.waiting
     osl = columns.service.traffic.osl
     layout = columns.layouts.at(idx)
-    own = _time("own steps", float(state.mixed_prompt_s[idx]))
+    own = [_time("own steps", float(state.mixed_prompt_s[idx])), _time("front end", float(columns.front_end_s[idx]))]
     lone = _time("prompt", float(columns.ttft_s[idx]))
     budget = budget_part(columns.memory, float(sequences_in_cache(columns)[idx]), idx)
-    power_w = float(columns.chip_power_w[idx])
-    chips = [Part(name=f"chip {i}", amount=power_w, unit="W") for i in range(layout.num_chips)]
     return ServeEstimate(
         layout=layout,
         concurrency=round(float(columns.concurrency[idx])),
         batch=float(state.batch[idx]),
         ttft=sum_of("TTFT, idle", "s", [lone]),
-        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), own]),
-        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), own]),
+        ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), *own]),
+        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), *own]),
         ttft_burst=sum_of("TTFT, burst", "s", [_time("prompts of others", float(burst_wait_s(state)[idx])), lone]),
         tpot=_tpot_part(state, osl, idx),
         latency_s=float(columns.latency_s[idx]),
@@ -329,10 +382,15 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
         tokens_per_s=float(columns.tokens_per_s[idx]),
         tokens_per_s_per_chip=float(columns.tokens_per_s_per_chip[idx]),
         tokens_per_s_per_user=float(columns.tokens_per_s_per_user[idx]),
-        power=sum_of("power", "W", chips),
+        power=_power_part(columns, layout, idx),
         memory=budget,
         free_bytes=int(columns.memory.capacity - budget.amount),
-        notes=(*columns.service.model.notes, *columns.service.fabric.notes, *state.notes),
+        notes=(
+            *columns.service.model.notes,
+            *columns.service.fabric.notes,
+            *state.notes,
+            *_power_notes(columns, idx),
+        ),
     )
 
 
@@ -348,6 +406,24 @@ def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
             _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
         ],
     )
+
+
+def _power_part(columns: ServiceColumns, layout: Layout, idx: int) -> Part:
+    """Power of all chips of the instance: what they draw idle, and what kernels add."""
+    idle_w = idle_power_w(columns.service.chip)
+    kernels_w = float(columns.chip_power_w[idx]) - idle_w
+    parts = (("idle", idle_w), ("kernels", kernels_w))
+    return sum_of("power", "W", [Part(name=name, amount=layout.num_chips * watt, unit="W") for name, watt in parts])
+
+
+def _power_notes(columns: ServiceColumns, idx: int) -> tuple[str, ...]:
+    """What is to be said of the power: what was assumed, and whether the limit holds."""
+    chip = columns.service.chip
+    wanted_w, limit_w = idle_power_w(chip) + float(columns.dynamic_w[idx]), chip.arch.power.limit_w
+    slowed = (
+        f"{chip.arch.name}: kernels would draw {wanted_w:,.0f} W of {limit_w:,.0f} W: steps last longer than stated",
+    )
+    return (*energy_notes(chip), *(slowed if wanted_w > limit_w else ()))
 
 
 def _waits(waiting: Waiting, idx: int) -> list[Part]:

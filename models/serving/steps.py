@@ -52,6 +52,7 @@ class StepTimes:
         parts_s: Parts that follow one another, by name, `[n]` [s].
         ops: Arithmetic of one chip in its busiest stage's share, 2 per multiply-accumulate, `[n]`.
         main_memory_bytes: Bytes to and from one chip's main memory `[n]`.
+        dynamic_j: Energy of one chip above its idle power `[n]` [J].
         link_bytes: Bytes that one chip sends `[n]`.
         notes: Approximations that were made.
     """
@@ -59,6 +60,7 @@ class StepTimes:
     parts_s: Mapping[str, Floats]
     ops: Floats
     main_memory_bytes: Floats
+    dynamic_j: Floats
     link_bytes: Floats
     notes: tuple[str, ...] = ()
 

@@ -2,8 +2,8 @@
 
 This is the one place where serving meets kernel and link models. Products go to `gpu.gemm`, attention to `gpu.attention` with
 the kernels of inference frameworks, exchanges to `exchanges` (TensorRT-LLM's all-reduce, NCCL); each as one batch over all
-steps and layouts. What has no model of its own is a roof: element-wise kernels (streams, with what the cache holds), grouped
-products, and attention to latent vectors.
+steps and layouts. What has no model of its own is a roof: element-wise kernels (streams, with what the cache holds), and
+attention to latent vectors.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ..gpu.attention import Attentions
 from ..gpu.cache import hit_share
 from ..gpu.calibrations import Mode
 from ..gpu.chip import Chip
+from ..gpu.energy import byte_energy_j, idle_power_w, op_energy_j
 from ..gpu.gemm import Gemms
 from ..gpu.memory_bound import stream_time_s
-from ..gpu.times import Floats, Ints
+from ..gpu.times import Floats, Ints, KernelTimes
 from .exchanges import exchange_times
 from .fabric import Fabric
 from .graph import DEFAULT_LOAD_IMBALANCE, step_ops
 from .numerics import Numerics
 from .ops import PARTS, Attention, ElementWise, Exchange, GroupedProduct, Product, StepOp
+from .routing import rows_of_experts
 from .steps import Steps, StepTimes
-
-TILE_ROWS = 64
-"""Rows of a tile of grouped products: those of an expert are padded to it. Source: the smallest m of wgmma, PTX ISA."""
 
 MAX_HEAD_DIM = 256
 """Largest head of the attention kernels that are modelled."""
 KV_DATATYPES = {16: "bf16", 8: "fp8", 4: "fp4"}
 
 APPROXIMATIONS = (
-    "products by models.gpu.gemm",
+    "products by models.gpu.gemm; those of experts as one kernel of equal products, at three quantiles of an expert's rows",
     "attention to keys and values by models.gpu.attention: kernels of TensorRT-LLM, which rotate and append",
     "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels",
     "element-wise kernels: streams of main memory and cache, one launch each",
-    "grouped products, attention to latent vectors: roofs of sustained bandwidth and rate, one launch each",
+    "attention to latent vectors: a roof of sustained bandwidth and rate, one launch",
+    "energy above idle power by models.gpu.energy; bytes over links and in caches cost none of their own",
 )
 
 
@@ -95,6 +95,7 @@ class GpuStepTimer:
             parts_s={name: total.parts_s[name] for name in PARTS if name in total.parts_s},
             ops=total.ops,
             main_memory_bytes=total.main_memory_bytes,
+            dynamic_j=total.dynamic_j,
             link_bytes=total.link_bytes,
             notes=tuple(dict.fromkeys(notes)),
         )
@@ -118,29 +119,58 @@ class GpuStepTimer:
             # The kernel before has just written them.
             inputs_in_cache=(input_bytes < self.chip.arch.l2.capacity_bytes / 2)[runs],
         )
-        times = batch.times(self.chip)
-        columns = np.zeros((3, len(m)))
-        columns[:, runs] = (times.time_s, times.ops, times.main_memory_bytes)
+        columns = np.zeros((4, len(m)))
+        columns[:, runs] = self._columns_of(batch.times(self.chip), total)
         per_op = columns[:, inverse.reshape(len(products), -1)]
         for idx, op in enumerate(products):
-            total.add(op.part, *(per_op[:, idx] * op.copies))
-        total.notes.extend(times.notes)
+            time_s, ops, moved, dynamic_j = per_op[:, idx] * op.copies
+            total.add(op.part, time_s, ops, moved, dynamic_j)
 
     def _grouped_product(self, op: GroupedProduct, total: _Total) -> None:
-        """Each expert's rows are padded to tiles; weights of the experts that have rows are read once."""
-        per_expert = np.divide(op.rows, op.experts, out=np.zeros_like(op.rows), where=op.experts > 0)
-        padded = op.experts * np.ceil(per_expert / TILE_ROWS) * TILE_ROWS
-        weights = op.experts * op.n * op.k * op.weight_bits / 8
-        moved = weights + op.rows * (op.k * DATATYPE_BITS[op.datatype] + op.n * self.numerics.plain_bits) / 8
-        overhead = self.chip.arch.launch.floor_s + self.chip.constants["tile_overhead_s"]
-        time_s = self._roof(2 * padded * op.n * op.k, moved, op.datatype) + overhead
-        total.add(op.part, op.copies * time_s, op.copies * 2 * op.rows * op.n * op.k, op.copies * moved)
+        """One kernel with a product for each expert that has rows, the mean over quantiles of their number.
+
+        A part of an expert is no product: whole numbers of experts on both sides are priced.
+        """
+        self.chip.tensor_ops_per_s(op.datatype)
+        runs = op.rows > 0
+        active = np.maximum(1.0, op.experts[runs])
+        rows = rows_of_experts(op.rows[runs], active, op.held[runs])
+        counts = np.stack([np.floor(active), np.ceil(active)])
+        shapes = np.broadcast_arrays(rows[:, None], _whole(op.n[runs]), _whole(op.k[runs]), counts.astype(np.int64))
+        flat = np.stack([one.reshape(-1) for one in shapes])
+        (m, n, k, count), inverse = np.unique(flat, axis=1, return_inverse=True)
+        input_bytes = count * m * k * DATATYPE_BITS[op.datatype] / 8
+        batch = Gemms(
+            m=m,
+            n=n,
+            k=k,
+            batch=count,
+            datatype=op.datatype,
+            weight_bits=op.weight_bits if op.weight_bits != DATATYPE_BITS[op.datatype] else None,
+            output_bits=self.numerics.plain_bits,
+            weights_in_cache=np.zeros(len(m), dtype=np.bool_),
+            inputs_in_cache=input_bytes < self.chip.arch.l2.capacity_bytes / 2,
+        )
+        priced = self._columns_of(batch.times(self.chip), total)[:, inverse.reshape(shapes[0].shape)].mean(axis=1)
+        between = active - counts[0]
+        columns = np.zeros((4, len(runs)))
+        columns[:, runs] = priced[:, 0] + between * (priced[:, 1] - priced[:, 0])
+        time_s, _, moved, dynamic_j = columns * op.copies
+        total.add(op.part, time_s, op.copies * 2 * op.rows * op.n * op.k, moved, dynamic_j)
+
+    def _columns_of(self, times: KernelTimes, total: _Total) -> Floats:
+        """Time, arithmetic, bytes of main memory and energy above idle power of some kernels `[4, n]`."""
+        assert times.energy_j is not None
+        total.notes.extend(times.notes)
+        dynamic_j = times.energy_j - idle_power_w(self.chip) * times.time_s
+        return np.stack([times.time_s, times.ops, times.main_memory_bytes, dynamic_j])
 
     def _attention(self, op: Attention, total: _Total) -> None:
         moved = op.kv_bytes + op.other_bytes
         heads = op.heads
         runs = op.ops > 0
         time_s = np.zeros(len(runs))
+        dynamic_j = self._dynamic_j(op.ops, moved, op.datatype)
         if heads.head_dim == heads.value_dim <= MAX_HEAD_DIM:
             # Means are no whole numbers; a kernel of whole sequences is priced, and its time scaled back.
             sequences = _whole(op.sequences[runs])
@@ -157,30 +187,30 @@ class GpuStepTimer:
                 kv_datatype=KV_DATATYPES[self.numerics.kv_bits],
                 backend="framework",
             )
-            times = batch.times(self.chip)
             share = np.minimum(1.0, op.sequences[runs] / sequences)
-            time_s[runs] = np.where(sequences > 1, share, 1.0) * times.time_s
-            total.notes.extend(times.notes)
+            columns = self._columns_of(batch.times(self.chip), total) * np.where(sequences > 1, share, 1.0)
+            time_s[runs], dynamic_j[runs] = columns[0], columns[3]
         else:
             time_s[runs] = self._roof(op.ops[runs], moved[runs], op.datatype) + self._floor_s
-        total.add(op.part, op.copies * time_s, op.copies * op.ops, op.copies * moved)
+        total.add(op.part, op.copies * time_s, op.copies * op.ops, op.copies * moved, op.copies * dynamic_j)
 
     def _element_wise(self, op: ElementWise, total: _Total) -> None:
         """What the kernel before wrote is read from the cache as far as it holds both."""
         if op.is_of_attention and self._appends:
             zero = np.zeros_like(op.moved_bytes)
-            total.add(op.part, zero, zero, op.copies * op.moved_bytes)
+            total.add(op.part, zero, zero, op.copies * op.moved_bytes, zero)
             return
         hits = hit_share(op.moved_bytes, self.chip.arch.l2)
         missed = op.moved_bytes * (1 - hits) / 2
         cache_s = op.moved_bytes * hits / self._cache_bytes_per_s
         time_s = np.where(op.moved_bytes > 0, stream_time_s(self.chip, missed, missed) + cache_s + self._floor_s, 0.0)
-        total.add(op.part, op.copies * time_s, np.zeros_like(time_s), op.copies * 2 * missed)
+        moved = op.copies * 2 * missed
+        total.add(op.part, op.copies * time_s, np.zeros_like(time_s), moved, moved * byte_energy_j(self.chip))
 
     def _exchange(self, op: Exchange, total: _Total) -> None:
         found = exchange_times(op, self.fabric.system, self.exchange_mode)
         zero = np.zeros_like(found.time_s)
-        total.add(op.part, op.copies * found.time_s, zero, zero, op.copies * found.sent_bytes)
+        total.add(op.part, op.copies * found.time_s, zero, zero, zero, op.copies * found.sent_bytes)
         total.notes.extend(found.notes)
 
     @property
@@ -197,6 +227,10 @@ class GpuStepTimer:
     def _roof(self, ops: Floats, moved: Floats, datatype: str) -> Floats:
         rate = self.chip.tensor_ops_per_s(datatype) * self.chip.constants["tensor_efficiency"]
         return np.maximum(ops / rate, moved / self._bytes_per_s)
+
+    def _dynamic_j(self, ops: Floats, moved: Floats, datatype: str) -> Floats:
+        """Energy above idle power of kernels without a model of their own, at the highest clock [J]."""
+        return ops * op_energy_j(self.chip, datatype) + moved * byte_energy_j(self.chip)
 
     @property
     def _bytes_per_s(self) -> float:
@@ -215,14 +249,18 @@ class _Total:
         self.parts_s: dict[str, Floats] = {}
         self.ops: Floats = np.zeros(num_steps)
         self.main_memory_bytes: Floats = np.zeros(num_steps)
+        self.dynamic_j: Floats = np.zeros(num_steps)
         self.link_bytes: Floats = np.zeros(num_steps)
         self.notes: list[str] = []
 
-    def add(self, part: str, time_s: Floats, ops: Floats, moved: Floats, sent: Floats | float = 0.0) -> None:
+    def add(
+        self, part: str, time_s: Floats, ops: Floats, moved: Floats, dynamic_j: Floats, sent: Floats | float = 0.0
+    ) -> None:
         """One op of every step."""
         self.parts_s[part] = self.parts_s.get(part, np.zeros(self.num_steps)) + time_s
         self.ops = self.ops + ops
         self.main_memory_bytes = self.main_memory_bytes + moved
+        self.dynamic_j = self.dynamic_j + dynamic_j
         self.link_bytes = self.link_bytes + sent
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,6 +14,7 @@ from ..serving import (
     SCHEDULER_CONSTANT,
     Engine,
     Layouts,
+    LoadTest,
     Service,
     ServiceColumns,
     Traffic,
@@ -29,13 +29,17 @@ SERVING_MODELS = {
     "meta-llama/Llama-3.1-8B-Instruct": "llama3.1_8b",
     "meta-llama/Llama-3.1-70B-Instruct": "llama3.1_70b",
 }
-METRICS = {"TPOT": "TPOT", "TTFT": "mean/median TTFT", "TTFT_idle": "mean/median TTFT"}
-"""What can be compared, and the table's name of it; TTFT is compared with waits and, as `TTFT_idle`, without."""
-VALUES: dict[str, Callable[[ServiceColumns], Floats]] = {
-    "TPOT": lambda columns: columns.tpot_s,
-    "TTFT": lambda columns: columns.ttft_queued_s,
-    "TTFT_idle": lambda columns: columns.ttft_s,
+METRICS = {
+    "TPOT": "TPOT",
+    "TTFT": "mean/median TTFT",
+    "TTFT_spare_slot": "mean/median TTFT",
+    "TTFT_steady": "mean/median TTFT",
+    "TTFT_idle": "mean/median TTFT",
 }
+"""What can be compared, and the table's name of it.
+
+TTFT is that of a load test; with `TTFT_spare_slot` of an engine that keeps one of as many slots as there are users to itself;
+`TTFT_steady` that of a steady state without bursts; `TTFT_idle` that of a prompt that waits for nothing."""
 CHIPS_OF_A_NODE = 8
 
 
@@ -81,25 +85,40 @@ class ServingRuns:
         """
         columns = self._columns(chip)
         state = columns.state
-        value = VALUES[self.metric](columns)
-        zero = np.zeros_like(value)
-        if self.metric == "TPOT":
-            per_token = state.steps_per_request / max(1, self.osl - 1)
-            serial = {"decoding": per_token * state.decode_step_s}
-            serial["prompts of others"] = per_token * state.prompts_per_step * state.prompt_s
-        elif self.metric == "TTFT":
-            waiting = columns.waiting
-            serial = {"room in the batch": waiting.slot_s, "prompts of others": waiting.running_s + waiting.prompts_s}
-            serial["own steps"] = state.mixed_prompt_s
-        else:
-            serial = {"prompt": value}
+        zero = np.zeros(len(self))
         return KernelTimes(
-            serial_s=serial,
+            serial_s=self._parts(columns),
             regime=np.where(state.decode_step_s > state.prompts_per_step * state.prompt_s, 1, 0),
             ops=zero,
             main_memory_bytes=zero,
             notes=(*_notes(self.system, chip), *state.notes),
         )
+
+    def _parts(self, columns: ServiceColumns) -> dict[str, Floats]:
+        """The metric as parts that follow one another."""
+        state = columns.state
+        if self.metric == "TPOT":
+            per_token = state.steps_per_request / max(1, self.osl - 1)
+            prompts_s = per_token * state.prompts_per_step * state.prompt_s
+            return {"decoding": per_token * state.decode_step_s, "prompts of others": prompts_s}
+        if self.metric == "TTFT_idle":
+            return {"prompt": columns.ttft_s}
+        if self.metric == "TTFT_steady":
+            waiting = columns.waiting
+            others = {"room in the batch": waiting.slot_s, "prompts of others": waiting.running_s + waiting.prompts_s}
+            return {**others, "own steps": state.mixed_prompt_s}
+        tests = [self._load_test(columns, idx) for idx in range(len(self))]
+        return {
+            "waiting": np.array([one.waiting_s for one in tests]),
+            "own steps": np.array([one.own_s for one in tests]),
+        }
+
+    def _load_test(self, columns: ServiceColumns, idx: int) -> LoadTest:
+        if self.metric != "TTFT_spare_slot":
+            return columns.load_test(idx)
+        users = int(self.concurrency[idx])
+        engine = replace(columns.service.engine, max_sequences=max(1, users - 1))
+        return replace(columns, service=replace(columns.service, engine=engine)).load_test(idx)
 
     def _columns(self, chip: Chip) -> ServiceColumns:
         model = _model(self.model)

@@ -61,6 +61,16 @@ QuantisationOption = Annotated[
 KvOption = Annotated[str, typer.Option("--kv", metavar="DATATYPE", help="Datatype of the cache: bf16, fp8, int8, fp4.")]
 PolicyOption = Annotated[PolicyName, typer.Option("--policy", help="How prompts enter the batch.")]
 StepTokensOption = Annotated[int, typer.Option("--max-step-tokens", min=1, help="Most tokens of one step.")]
+SequencesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-sequences", min=1, help="Most sequences in the batch of a group and slot; no limit if left out."
+    ),
+]
+FrontEndOption = Annotated[
+    float | None,
+    typer.Option("--front-end-rate", help="Most output tokens/s from an instance to its users; no limit if left out."),
+]
 PrefixOption = Annotated[
     float, typer.Option("--prefix-hit", min=0.0, max=1.0, help="Share of a prompt that is in the cache already.")
 ]
@@ -133,6 +143,8 @@ def estimate(
     kv: KvOption = "bf16",
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
+    max_sequences: SequencesOption = None,
+    front_end_rate: FrontEndOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -163,6 +175,8 @@ def estimate(
         kv=kv,
         policy=policy,
         max_step_tokens=max_step_tokens,
+        max_sequences=max_sequences,
+        front_end_rate=front_end_rate,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
@@ -189,11 +203,12 @@ def _print_estimate(
     from ..serving_views import estimate_table, part_lines, service_line
 
     found = serving.serve(service, layout, concurrency)
+    tested = serving.load_test(service, layout, concurrency)
     if as_json:
-        terminal.json(estimate_document(service, found))
+        terminal.json(estimate_document(service, found, tested))
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
-        terminal.table(estimate_table(found))
+        terminal.table(estimate_table(found, tested))
     for part in (found.tpot, found.ttft_queued, found.ttft_open, found.memory):
         for line in part_lines(part_document(part)):
             terminal.detail(line)
@@ -223,7 +238,9 @@ def _print_pools(
 
 @app.command(
     short_help="Find the cheapest plan for a rate of requests.",
-    help="Find the plan with the fewest chips that serves a rate of requests within limits: layout, batch and replicas. "
+    help="Find the plan with the fewest chips that serves a rate of requests within limits: layout, batch and replicas, "
+    "prompts among those that decode or on instances of their own; with --ffn, or on a system with chips of another kind "
+    "beside its GPUs, feed-forward networks on those as well. "
     "Prints the Pareto front of tokens per second and user against tokens per second and chip; with -o draws it.",
     epilog=examples(
         "tileloom serve plan --model llama3.1_70b --system 16xh100_sxm --rate 4 --slo ttft=1s,tpot=40ms",
@@ -244,6 +261,8 @@ def plan(
     kv: KvOption = "bf16",
     policy: PolicyOption = PolicyName.CHUNKED,
     max_step_tokens: StepTokensOption = 8192,
+    max_sequences: SequencesOption = None,
+    front_end_rate: FrontEndOption = None,
     prefix_hit: PrefixOption = 0.0,
     draft_tokens: DraftOption = 0,
     acceptance: AcceptanceOption = 0.0,
@@ -251,6 +270,8 @@ def plan(
     load_imbalance: ImbalanceOption = 1.0,
     mode: ModeOption = ModeName.DATASHEET,
     calibration: CalibrationOption = None,
+    ffn: FfnOption = None,
+    ffn_link: FfnLinkOption = "400 GB/s,2 us",
     as_json: JsonOption = False,
     folder: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Draw the trade-off into DIR, with plan.json.")
@@ -259,8 +280,8 @@ def plan(
     """Load, search, and print."""
     from ...archdsl import Infeasible
     from ...models import serving
-    from ..serving_documents import front_rows, plan_document
-    from ..serving_views import front_table, plan_lines, service_line
+    from ..serving_documents import front_rows, plan_document, plans_notes
+    from ..serving_views import front_table, plans_lines, service_line
 
     terminal = Terminal.of(context)
     service = _service(
@@ -272,29 +293,35 @@ def plan(
         kv=kv,
         policy=policy,
         max_step_tokens=max_step_tokens,
+        max_sequences=max_sequences,
+        front_end_rate=front_end_rate,
         load_imbalance=load_imbalance,
         mode=mode,
         calibration=calibration,
     )
     times = _parse_slo(slo)
     limits = serving.Limits(requests_per_s=rate, ttft_s=times.get("ttft"), tpot_s=times.get("tpot"))
-    found = serving.make_plan(service, limits)
-    if isinstance(found, Infeasible):
-        _say_infeasible(terminal, found, as_json=as_json)
+    pool = None if ffn is None else _feed_forward(ffn, 1, ffn_link, 1)
+    found = serving.make_plans(service, limits, pool)
+    together = found.together
+    if found.cheapest is None:
+        assert isinstance(together, Infeasible)
+        _say_infeasible(terminal, together, as_json=as_json)
         raise typer.Exit(ExitCode.INFEASIBLE)
     document = plan_document(service, limits, found)
     if as_json:
         terminal.json(document)
     else:
         terminal.line(f"{service_line(service)}; {rate:g} requests/s")
-        for line in plan_lines(found):
+        for line in plans_lines(found):
             terminal.line(line)
-        terminal.line("")
-        terminal.table(front_table(front_rows(found.points)))
-    for note in found.estimate.notes:
+        if isinstance(together, serving.Plan):
+            terminal.line("")
+            terminal.table(front_table(front_rows(together.points)))
+    for note in plans_notes(found):
         terminal.note(f"note: {note}")
-    if folder is not None:
-        _draw(terminal, service, found, document, folder)
+    if folder is not None and isinstance(together, serving.Plan):
+        _draw(terminal, service, together, document, folder)
 
 
 def _service(
@@ -307,6 +334,8 @@ def _service(
     kv: str,
     policy: PolicyName,
     max_step_tokens: int,
+    max_sequences: int | None,
+    front_end_rate: float | None,
     load_imbalance: float,
     mode: ModeName,
     calibration: str | None,
@@ -320,7 +349,13 @@ def _service(
         described,
         serving.numerics_of(described, quantisation, kv),
         serving.load_fabric(system),
-        serving.Engine(policy=policy.value, max_step_tokens=max_step_tokens, speculation=speculation),
+        serving.Engine(
+            policy=policy.value,
+            max_step_tokens=max_step_tokens,
+            max_sequences=max_sequences,
+            front_end_tokens_per_s=front_end_rate,
+            speculation=speculation,
+        ),
         traffic,
         mode=mode.value,
         calibration=calibration,

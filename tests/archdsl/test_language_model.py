@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tileloom.archdsl import (
+    GroupedAttention,
     LanguageModel,
     WorkloadError,
     kept_tokens,
@@ -155,6 +156,17 @@ def test_model_is_named_after_the_folder_of_its_config(tmp_path: Path) -> None:
         ({"model_type": "mamba"}, "config.json: model_type: unknown model_type 'mamba'"),
         ({"model_type": "qwen"}, "did you mean 'qwen"),
         ({"hidden_size": None}, "config.json: hidden_size: missing key"),
+        ({"num_attention_heads": 0}, "config.json: num_attention_heads: 0 is below 1"),
+        (
+            {"hidden_size": 4097, "head_dim": None},
+            "config.json: hidden_size: 4097 is no multiple of 32 heads; give head_dim",
+        ),
+        (
+            {"sliding_window": 128, "layer_types": ["sliding_attention"] * 5},
+            "config.json: layer_types: 5 kinds of layers; num_hidden_layers is 32",
+        ),
+        ({"kv_lora_rank": 512}, "config.json: kv_lora_rank: models of type 'llama' have none; is model_type right"),
+        ({"num_local_experts": 8}, "config.json: num_local_experts: models of type 'llama' have none"),
         ({"hidden_size": "4096"}, "config.json: hidden_size: '4096' is not a whole number"),
         ({"num_key_value_heads": 5}, "heads 32 is no multiple of kv_heads 5"),
         ({"attention_bias": 1}, "config.json: attention_bias: 1 is neither true nor false"),
@@ -196,3 +208,20 @@ def test_every_preset_has_its_own_name() -> None:
         model = load_language_model(name)
         assert isinstance(model, LanguageModel)
         assert model.name == name
+
+
+def test_layers_before_the_first_windowed_one_see_everything() -> None:
+    windowed = LLAMA_8B | {"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": True}
+    assert language_model_of(windowed, "config.json", "qwen").attention == replace_windows(32)
+    assert language_model_of(windowed | {"max_window_layers": 28}, "config.json", "qwen").attention == replace_windows(
+        4
+    )
+    every = language_model_of(windowed | {"max_window_layers": 32}, "config.json", "qwen").attention
+    assert isinstance(every, GroupedAttention) and every.window_tokens is None
+
+
+def replace_windows(num_layers: int) -> GroupedAttention:
+    """Attention of the model above with so many windowed layers."""
+    attention = language_model_of(LLAMA_8B | {"model_type": "qwen2"}, "config.json", "qwen").attention
+    assert isinstance(attention, GroupedAttention)
+    return attention.model_copy(update={"window_tokens": 4096, "num_windowed_layers": num_layers})

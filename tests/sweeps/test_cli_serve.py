@@ -49,6 +49,7 @@ def test_estimate_prints_its_metrics_with_units(capsys: pytest.CaptureFixture[st
         "TTFT, idle",
         "TTFT, fixed concurrency",
         "TTFT, random arrivals",
+        "TTFT, load test",
         "TPOT",
         "latency of a request",
         "tokens/s per user",
@@ -102,7 +103,33 @@ def test_plan_names_chips_and_what_binds(capsys: pytest.CaptureFixture[str]) -> 
     assert status == 0
     assert out.splitlines()[1].startswith("plan: 4 chips: 1 replica of tp=4 pp=1 dp=1 ep=1, ")
     assert out.splitlines()[2] == "binding: rate"
+    assert out.splitlines()[3].startswith("else: 6 chips: prompts on 1 x tp=2 pp=1 dp=1 ep=1, decoding on 1 x ")
     assert "(knee)" in out
+
+
+def test_plan_is_that_of_other_chips_where_gpus_alone_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--slo", "tpot=6ms", "--ffn", "256xlp30", "--quantisation", "fp8")
+    status, out, _ = run(capsys, *PLAN, *options)
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[1].startswith(
+        "plan: 130 chips: 1 replica of tp=2 pp=1 dp=1 ep=1 with 128 lp30 for feed-forward networks"
+    )
+    assert lines[2] == "binding: tpot"
+    assert lines[3].startswith("else: infeasible: llama3.1_70b: chips of 16xh100_sxm: needs ")
+    found = run_json(capsys, *PLAN, *options)
+    assert found["cheapest"] == "split"
+    assert found["plan"] is None and found["apart"] is None and found["front"] == []
+    assert found["split"]["instance"]["tpot_s"] <= 0.006
+
+
+def test_load_test_of_a_slow_front_end_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = run_json(capsys, *ESTIMATE, "--concurrency", "32")
+    slow = run_json(capsys, *ESTIMATE, "--concurrency", "32", "--front-end-rate", "1000", "--max-sequences", "31")
+    assert slow["tokens_per_s"] == pytest.approx(1000)
+    assert slow["load_test"]["tpot_s"] > plain["load_test"]["tpot_s"]
+    assert plain["load_test"]["ttft_s"] > plain["ttft_s"]
+    assert plain["tokens_per_joule"] == pytest.approx(plain["tokens_per_s"] / plain["power_w"])
 
 
 def test_plan_json_has_a_front_without_dominated_points(capsys: pytest.CaptureFixture[str]) -> None:

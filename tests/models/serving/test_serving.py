@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tileloom.archdsl import InfeasibleError, ModelError, load_language_model
 from tileloom.models.parts import Part
@@ -109,7 +111,7 @@ def test_prompts_first_costs_decoders_more_than_chunks(service: ServiceMaker) ->
 
 def test_small_steps_make_users_wait_for_room(service: ServiceMaker) -> None:
     found = serve(service(max_step_tokens=64), Layout(), 64)
-    assert found.batch == pytest.approx(64 * 256 / (255 + 1024))
+    assert found.batch == pytest.approx(1 + 255 / ((255 + 1024) / 64))  # one prompt at a time, over 20 steps
     assert found.ttft_queued.parts[0].name == "room in the batch"
     assert found.ttft_queued.parts[0].amount > 0
     assert found.requests_per_s * found.latency_s == pytest.approx(64)
@@ -184,7 +186,7 @@ def test_cache_that_does_not_fit_names_how_many_sequences_would(service: Service
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (Layout(tp=3), "tp=3 does not divide the 32 heads of llama3.1_8b"),
+        (Layout(tp=3), "tp=3 neither divides nor is a multiple of the key-value heads; tp may be 1, 2, 4, 8, 16, 32"),
         (Layout(tp=16), "needs 16 chips; 8xh100_sxm has 8"),
         (Layout(pp=33), "pp=33 is above the 32 layers of llama3.1_8b"),
         (Layout(ep=2), "ep=2, and llama3.1_8b has no experts"),
@@ -212,7 +214,10 @@ def test_every_possible_layout_is_possible() -> None:
 def test_unknown_datatype_generation_and_quantisation_are_errors(service: ServiceMaker) -> None:
     with pytest.raises(ModelError, match="unknown quantisation 'fp7'; did you mean"):
         service(quantisation="fp7")
-    with pytest.raises(ModelError, match="a100_sxm: its tensor cores have no datatype 'fp8'"):
+    with pytest.raises(
+        ModelError,
+        match="llama3.1_8b in fp8: the tensor cores of a100_sxm have no fp8 .*choose --quantisation bf16, int8, int8_weights, int4",
+    ):
         serve(service(system="8xa100_sxm", quantisation="fp8"), Layout(), 1)
     arch = load_fabric("h100_sxm").arch.model_copy(update={"generation": "hoper"})
     with pytest.raises(ModelError, match="links of generation 'hoper' are not known; did you mean 'hopper'"):
@@ -234,3 +239,48 @@ def test_power_lies_between_idle_and_the_limit(service: ServiceMaker) -> None:
     for concurrency in (1, 128):
         found = serve(service(), Layout(), concurrency)
         assert 123 < found.power.amount <= 700
+
+
+def test_power_is_idle_power_and_the_energy_of_kernels_over_their_time(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b")
+    columns = serve_columns(made, layouts_of([Layout(tp=4)]), np.array([16.0]))
+    found = serve(made, Layout(tp=4), 16)
+    assert found.power.parts[0].amount == 4 * 123
+    per_step = columns.state.dynamic_j_per_step / columns.state.step_s
+    assert found.power.parts[1].amount == pytest.approx(4 * float(per_step[0]))
+    assert found.tokens_per_j == pytest.approx(found.tokens_per_s / found.power.amount)
+
+
+def test_kernels_that_would_draw_more_than_the_limit_are_told(service: ServiceMaker) -> None:
+    found = serve(service(isl=64, osl=64), Layout(), 512)
+    assert found.power.amount == pytest.approx(700)
+    assert any("kernels would draw" in note and "of 700 W" in note for note in found.notes)
+
+
+def test_a_pipeline_with_few_users_draws_less(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b")
+    few, many = (serve(made, Layout(tp=2, pp=4), users).power.amount for users in (1, 4))
+    assert 8 * 123 < few < many
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["llama3.1_8b", "mixtral_8x22b", "gpt_oss_120b"]),
+    users=st.integers(1, 1000),
+    more=st.integers(1, 1000),
+    isl=st.integers(1, 8192),
+    longer=st.integers(1, 8192),
+)
+def test_times_never_fall_with_users_or_prompts(
+    name: str, users: int, more: int, isl: int, longer: int, service: ServiceMaker
+) -> None:
+    short, long = service(name, isl=isl), service(name, isl=isl + longer)
+    layouts = layouts_of([Layout(tp=8)] * 2)
+    few = serve_columns(short, layouts, np.array([float(users), float(users + more)]))
+    for times in (few.tpot_s, few.ttft_queued_s, few.ttft_open_s):
+        assert times[1] >= times[0] * (1 - 1e-9)
+    far = serve_columns(long, layouts, np.array([float(users), float(users + more)]))
+    # A batch that steps bound is smaller with longer prompts, and then each of its steps is shorter.
+    assert far.ttft_s[0] >= few.ttft_s[0] * (1 - 0.01)
+    assert np.all(far.latency_s >= few.latency_s * (1 - 0.01))
+    assert np.all(far.memory.kv_per_sequence >= few.memory.kv_per_sequence)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tileloom.archdsl import list_language_models, load_language_model, load_system, num_active_weights
+from tileloom.models.gpu.energy import byte_energy_j, op_energy_j
 from tileloom.models.serving import GpuStepTimer, Layout, layouts_of, load_fabric, make_steps, numerics_of
 from tileloom.models.serving.exchanges import exchange_times
 from tileloom.models.serving.graph import step_ops
@@ -209,3 +210,14 @@ def test_a_fit_that_tries_constants_of_the_chip_keeps_exchanges_as_published(ser
 def test_notes_say_what_is_priced_by_what(service: ServiceMaker) -> None:
     notes = service().timer.times(make_steps(ONE, batch=1.0, context_tokens=100.0)).notes
     assert any("attention to keys and values by models.gpu.attention" in note for note in notes)
+
+
+def test_energy_of_a_step_is_that_of_its_kernels(service: ServiceMaker) -> None:
+    made = service("llama3.1_8b", "h100_sxm")
+    times = made.timer.times(make_steps(layouts_of([Layout()] * 2), batch=np.array([1.0, 64.0]), context_tokens=1000.0))
+    # Decoding moves the weights once: their bytes are most of what one sequence costs.
+    moved_j = times.main_memory_bytes * byte_energy_j(made.chip)
+    ops_j = times.ops * op_energy_j(made.chip, "bf16")
+    assert np.all(times.dynamic_j < 1.01 * (moved_j + ops_j))
+    assert np.all(times.dynamic_j > 0.8 * (moved_j + ops_j))
+    assert np.all(np.diff(times.dynamic_j) > 0)

@@ -41,9 +41,9 @@ def test_both_metrics_of_a_run_are_on_the_same_side_of_the_split() -> None:
             for one in read_measurements(DATA, metric).measurements
             for idx in range(len(one.kernels))
         }
-        for metric in ("TPOT", "TTFT", "TTFT_idle")
+        for metric in ("TPOT", "TTFT", "TTFT_spare_slot", "TTFT_steady", "TTFT_idle")
     ]
-    assert labels[0] == labels[1] == labels[2]
+    assert all(one == labels[0] for one in labels)
 
 
 def test_tpot_is_within_its_bound_with_one_fitted_constant(chip: Chip) -> None:
@@ -53,6 +53,16 @@ def test_tpot_is_within_its_bound_with_one_fitted_constant(chip: Chip) -> None:
     found = validate(measurements, chip.with_constants(fit.constants), rows="fitted")
     assert found.overall.n > 40
     assert found.overall.mape < MAX_TPOT_MAPE
+
+
+def test_load_test_is_nearer_to_measured_ttft_than_a_steady_state(chip: Chip) -> None:
+    # The one cause that is not modelled, a limit of the front end, makes measured times longer, never shorter.
+    errors = {
+        metric: validate(read_measurements(DATA, metric).measurements, chip.with_constants({SCHEDULER: 18e-6})).overall
+        for metric in ("TTFT", "TTFT_steady", "TTFT_idle")
+    }
+    assert errors["TTFT"].mape < 50 < errors["TTFT_steady"].mape < errors["TTFT_idle"].mape
+    assert errors["TTFT"].signed_bias < 0
 
 
 def test_runs_on_another_chip_are_priced_on_that_chip_and_say_so(chip: Chip) -> None:
@@ -70,7 +80,9 @@ def test_runs_on_another_chip_are_priced_on_that_chip_and_say_so(chip: Chip) -> 
 def test_times_are_the_sum_of_named_parts(chip: Chip) -> None:
     for metric, parts in (
         ("TPOT", {"decoding", "prompts of others"}),
-        ("TTFT", {"room in the batch", "prompts of others", "own steps"}),
+        ("TTFT", {"waiting", "own steps"}),
+        ("TTFT_spare_slot", {"waiting", "own steps"}),
+        ("TTFT_steady", {"room in the batch", "prompts of others", "own steps"}),
         ("TTFT_idle", {"prompt"}),
     ):
         measurements = read_measurements(DATA, metric).measurements
@@ -98,5 +110,5 @@ def test_odd_cells_are_told_with_their_place(old: str, new: str, message: str, t
 
 
 def test_unknown_metric_is_told() -> None:
-    with pytest.raises(ModelError, match="no measured column 'latency'; it may be TPOT, TTFT, TTFT_idle"):
+    with pytest.raises(ModelError, match="no measured column 'latency'; it may be TPOT, TTFT, TTFT_spare_slot, "):
         read_measurements(DATA, "latency")
