@@ -87,7 +87,7 @@ TENSOR: Final = (
         name="k_step_s",
         value=50e-9,
         low=1e-9,
-        high=500e-9,
+        high=1e-6,
         meaning="Least time of one step of the main loop, 128 bytes deep, however small the tile [s].",
         source="assumption: an instruction's latency of 32 to 128 cycles with its barrier, Luo et al., IPDPSW 2024",
     ),
@@ -171,6 +171,17 @@ ENERGY: Final = (
     ),
 )
 
+QUANTISE: Final = (
+    Constant(
+        name="quantise_block_s",
+        value=1.2e-6,
+        low=0.1e-6,
+        high=5e-6,
+        meaning="Time of a block that quantises a row, or as much of one as its threads hold: loads, maximum, stores [s].",
+        source="assumption: two dependent trips to main memory of memory_latency_s at its published value",
+    ),
+)
+
 SERVING: Final = (
     Constant(
         name="scheduler_s_per_sequence",
@@ -183,6 +194,6 @@ SERVING: Final = (
 )
 
 CONSTANTS: Final[dict[str, Constant]] = {
-    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY, *SERVING)
+    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *ENERGY, *QUANTISE, *SERVING)
 }
 """Every constant, by name."""
