@@ -92,6 +92,14 @@ TENSOR: Final = (
         source="assumption: an instruction's latency of 32 to 128 cycles with its barrier, Luo et al., IPDPSW 2024",
     ),
     Constant(
+        name="split_launches",
+        value=2.0,
+        low=0.5,
+        high=8.0,
+        meaning="Launch floors that bringing the parts of a split reduction together costs: a second kernel, or each turn.",
+        source="a second kernel's own launch, and draining the first before it; assumption: a turn waits as long",
+    ),
+    Constant(
         name="power_window_s",
         value=1e-3,
         low=20e-6,

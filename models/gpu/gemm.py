@@ -153,7 +153,7 @@ class Gemms:
             latency_s=constants["memory_latency_s"],
             tile_s=constants["tile_store_s"],
             step_s=constants["k_step_s"],
-            split_s=library.split_launches * arch.launch.floor_s,
+            split_s=constants["split_launches"] * arch.launch.floor_s,
             takes_turns=library.takes_turns,
             has_clusters=arch.sm.cluster_blocks > 1,
             cluster_rows=float(library.cluster_rows),

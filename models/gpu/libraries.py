@@ -37,31 +37,27 @@ class Library:
     Attributes:
         menus: Its tiles, by ascending rows of the result; the last holds for all larger ones.
         splits: Parts that it may cut a reduction into, ascending.
-        split_launches: Launch floors that bringing the parts together costs: that of a second kernel, or that of each turn.
         takes_turns: Whether the blocks of a split add to the result one after another, instead of a second kernel's summing.
         cluster_rows: Tiles along m that run as one cluster where the result has more than one: their number is rounded up.
     """
 
     menus: tuple[Menu, ...] = (Menu(),)
     splits: tuple[int, ...] = (1,)
-    split_launches: float = 0.0
     takes_turns: bool = False
     cluster_rows: int = 1
 
 
 LIBRARIES: Final[dict[LibraryName, Library]] = {
-    # cuBLAS. A split's second pass costs its own launch, and draining the first kernel before it.
-    "vendor": Library(splits=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32), split_launches=2.0),
+    # cuBLAS, which offers splits up to 32.
+    "vendor": Library(splits=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)),
     # TensorRT-LLM's mixed products (fpA_intB_gemm): CUTLASS with serial split-K, at most 7 parts; below 16 rows a batched
-    # matrix-vector kernel (weightOnlyBatchedGemv), whose threads take two stages at a time. A turn waits for the block
-    # before, reads its sums and stores new ones: two launch floors, assumed.
+    # matrix-vector kernel (weightOnlyBatchedGemv), whose threads take two stages at a time.
     "weight_only": Library(
         menus=(
             Menu(most_rows=15, tiles=((16, 128),), step_stages=2),
             Menu(tiles=((16, 128), (32, 128), (64, 128), (128, 128))),
         ),
         splits=(1, 2, 3, 4, 5, 6, 7),
-        split_launches=2.0,
         takes_turns=True,
     ),
     # TensorRT-LLM's NVFP4 products: CUTLASS for tcgen05 with block scales, whose instruction has 128 rows; no split-K.

@@ -206,3 +206,17 @@ def test_kernels_of_a_framework_choose_their_constants(
     path.write_text(f"system,dtype,m,n,k,{column},flops,weights_l2_hot\nx,{datatype},64,4096,4096,0.02,1,0\n")
     found = document(capsys, path, "--arch", arch, "--column", column)
     assert (found["mode"], found["calibration"], found["n"]) == ("calibrated", calibration, 1)
+
+
+def test_measurements_beyond_the_peak_of_main_memory_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gemm.csv"
+    # 128 MiB of weights at 3.35 TB/s take 40 us.
+    rows = "x,bfloat16,1,8192,8192,0.039,1,0\nx,bfloat16,1,8192,8192,0.050,1,0\n"
+    path.write_text(f"system,dtype,m,n,k,latency_ms_trtllm,flops,weights_l2_hot\n{rows}")
+    notes = document(capsys, path, "--arch", "h100_sxm")["notes"]
+    assert isinstance(notes, list)
+    assert [note for note in notes if "faster than main memory's peak" in note] == [
+        "gemm bfloat16: 1 of 2 rows were measured faster than main memory's peak moves what misses the cache"
+    ]
