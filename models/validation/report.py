@@ -169,10 +169,8 @@ def _beyond_peak(one: Measurements[TargetT], times: KernelTimes, chip: Target) -
     num_rows = int((one.values < times.main_memory_bytes / chip.memory_bytes_per_s).sum())
     if num_rows == 0:
         return ()
-    return (
-        f"{one.name}: {num_rows} of {len(one.kernels)} rows were measured faster than main memory's peak moves what misses the "
-        "cache",
-    )
+    said = f"{num_rows} of {len(one.kernels)} rows were measured faster than main memory's peak moves what misses the cache"
+    return (f"{one.name}: {said}",)
 
 
 def _row(one: Measurements[TargetT], times: KernelTimes, predicted: Floats, idx: int, chip: Target) -> ValidatedRow:
