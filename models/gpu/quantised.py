@@ -1,13 +1,14 @@
 """GEMMs whose activations are quantised just before, by a kernel of their own, as inference frameworks do.
 
-The kernel gives each row a block of threads, which finds the row's (or its groups') maximum, scales and converts. It lasts as
-long as the longest of
+Per-tensor scales need the maximum of all activations first: `memory_bound` has that kernel (`quantise`). Where each row, or each
+group within a row, has its own scale, a block of threads takes a row, finds the maxima, scales and converts. Such a kernel lasts
+as long as the longest of
 
     blocks        waves of rows x passes of a block over its row x `quantise_block_s`
     main memory   as far as activations and result do not stay in the cache from one run to the next
     cache         all bytes read and written
 
-Limits: 16-bit activations; the maximum of the whole tensor (per-tensor scales) would need a pass more.
+Limits: 16-bit activations, in the cache if they fit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .chip import Chip
 from .energy import with_energy
 from .gemm import Gemms, bits_of
 from .memory_bound import cache_hit_share, stream_time_s
-from .times import Floats, KernelTimes
+from .times import Floats, Ints, Kernels, KernelTimes
 
 QuantiserName = Literal["block_scaled", "scaled_fp8"]
 
@@ -55,16 +56,73 @@ QUANTISERS: Final[dict[QuantiserName, Quantiser]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuantisedGemms:
-    """Products of a narrow datatype whose A arrives in 16 bits.
+class RowQuantisations:
+    """Activations [rows, cols] of 16 bits, quantised with scales of each row's own.
 
     Attributes:
-        gemms: The products themselves.
-        quantiser: Which kernel quantises A [m, k].
+        quantiser: Which kernel.
+        datatype: What they become.
+        rows: Rows `[count]`.
+        cols: Elements of a row `[count]`.
+    """
+
+    quantiser: QuantiserName
+    datatype: str
+    rows: Ints
+    cols: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def label(self, idx: int) -> str:
+        """`quantise fp4 1024x4096`: datatype of the result, rows and elements of a row."""
+        return f"quantise {self.datatype} {self.rows[idx]}x{self.cols[idx]}"
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """What each costs.
+
+        Raises:
+            ModelError: Unknown quantiser.
+        """
+        elements = (1.0 * self.rows * self.cols).astype(np.float64)
+        read, written = elements * ACTIVATION_BYTES, elements * bits_of(self.datatype) / 8
+        cold = 1 - cache_hit_share(read + written, chip.arch.l2.capacity_bytes)
+        cache_rate = chip.constants["l2_bytes_per_cycle_sm"] * chip.arch.num_sms * chip.arch.max_clock_hz
+        inside = {
+            "blocks": self._block_passes(chip) * chip.constants["quantise_block_s"],
+            "main memory": stream_time_s(chip, read * cold, written * cold),
+            "cache": (read + written) / cache_rate,
+        }
+        work = np.max(list(inside.values()), axis=0)
+        times = KernelTimes(
+            serial_s={"launch": np.full(len(self), chip.arch.launch.floor_s), "work": work},
+            overlapped_s={"work": inside},
+            regime=np.where(inside["blocks"] < work, 1, 2),
+            ops=elements,
+            main_memory_bytes=(read + written) * cold,
+        )
+        return with_energy(times, chip, "fp32")
+
+    def _block_passes(self, chip: Chip) -> Floats:
+        """Passes over rows that one place for a block makes, one after another."""
+        how = quantiser_of(self.quantiser)
+        wanted = np.ceil(self.cols / how.elements)
+        threads = np.clip(wanted, how.least_threads, how.most_threads)
+        resident = np.minimum(chip.arch.sm.max_threads // threads, chip.arch.sm.max_blocks)
+        return np.ceil(self.rows / (resident * chip.arch.num_sms)) * np.ceil(wanted / threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantisedGemms:
+    """Products whose A is quantised first.
+
+    Attributes:
+        gemms: The products, of the narrow datatype.
+        quantising: The kernel before each of them.
     """
 
     gemms: Gemms
-    quantiser: QuantiserName
+    quantising: Kernels
 
     def __len__(self) -> int:
         return len(self.gemms)
@@ -74,44 +132,24 @@ class QuantisedGemms:
         return self.gemms.label(idx)
 
     def times(self, chip: Chip) -> KernelTimes:
-        """What quantising and multiplying cost.
+        """What quantising and multiplying cost together.
 
         Raises:
-            ModelError: Unknown quantiser, or the chip does not multiply the datatype.
+            ModelError: As the kernels' own.
         """
-        how = quantiser_of(self.quantiser)
-        product = self.gemms.times(chip)
-        read, written = self._bytes()
-        cold = 1 - cache_hit_share(read + written, chip.arch.l2.capacity_bytes)
-        cache_rate = chip.constants["l2_bytes_per_cycle_sm"] * chip.arch.num_sms * chip.arch.max_clock_hz
-        inside = {
-            "blocks": _block_passes(how, self.gemms, chip) * chip.constants["quantise_block_s"],
-            "main memory": stream_time_s(chip, read * cold, written * cold),
-            "cache": (read + written) / cache_rate,
-        }
-        quantising = np.max(list(inside.values()), axis=0)
-        serial = {"launch of the quantiser": np.full(len(self), chip.arch.launch.floor_s), "quantising": quantising}
-        times = replace(
+        before, product = self.quantising.times(chip), self.gemms.times(chip)
+        return replace(
             product,
-            serial_s={**serial, **product.serial_s},
-            overlapped_s={"quantising": inside, **product.overlapped_s},
-            regime=np.where(quantising > product.time_s, 1, product.regime),
-            main_memory_bytes=product.main_memory_bytes + (read + written) * cold,
+            serial_s={"quantising": before.time_s, **product.serial_s},
+            regime=np.where(before.time_s > product.time_s, before.regime, product.regime),
+            main_memory_bytes=before.main_memory_bytes + product.main_memory_bytes,
+            energy_j=_sum_of(before.energy_j, product.energy_j),
+            notes=tuple(dict.fromkeys((*before.notes, *product.notes))),
         )
-        return with_energy(times, chip, self.gemms.datatype)
-
-    def _bytes(self) -> tuple[Floats, Floats]:
-        """Bytes of A before and after."""
-        elements = (1.0 * self.gemms.m * self.gemms.k).astype(np.float64)
-        return elements * ACTIVATION_BYTES, elements * bits_of(self.gemms.datatype) / 8
 
 
-def _block_passes(how: Quantiser, gemms: Gemms, chip: Chip) -> Floats:
-    """Passes over rows that one place for a block makes, one after another."""
-    wanted = np.ceil(gemms.k / how.elements)
-    threads = np.clip(wanted, how.least_threads, how.most_threads)
-    resident = np.minimum(chip.arch.sm.max_threads // threads, chip.arch.sm.max_blocks)
-    return np.ceil(gemms.m / (resident * chip.arch.num_sms)) * np.ceil(wanted / threads)
+def _sum_of(one: Floats | None, other: Floats | None) -> Floats | None:
+    return None if one is None or other is None else one + other
 
 
 def quantiser_of(name: QuantiserName) -> Quantiser:

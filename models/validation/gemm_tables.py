@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ..gpu.gemm import Gemms, bits_of
 from ..gpu.libraries import LibraryName
-from ..gpu.quantised import QuantisedGemms, QuantiserName
+from ..gpu.memory_bound import MemoryKernels
+from ..gpu.quantised import QuantisedGemms, QuantiserName, RowQuantisations
+from ..gpu.times import Kernels
 from .measured import Measurements
 from .tables import Table, TableRow
 
@@ -31,14 +34,14 @@ class FrameworkKernels:
         datatype: What is multiplied.
         weight_bits: Bits of a weight in memory, where it is not the datatype's.
         library: Whose kernels multiply.
-        quantiser: Which kernel quantises the activations before, if they are measured together.
+        quantiser: Which kernel quantises the activations before, if both are measured together; `tensor` for one scale.
         calibration: Set of constants that is fitted to such kernels.
     """
 
     datatype: str
     weight_bits: float | None = None
     library: LibraryName = "vendor"
-    quantiser: QuantiserName | None = None
+    quantiser: QuantiserName | Literal["tensor"] | None = None
     calibration: str = COMMON_CALIBRATION
 
 
@@ -52,6 +55,7 @@ FRAMEWORK_DATATYPES = {
 FRAMEWORK_KERNELS = {
     ("nvfp4", "latency_ms_trtllm"): replace(FRAMEWORK_DATATYPES["nvfp4"], calibration="trtllm_nvfp4_warm"),
     ("int8_wo", "latency_ms_trtllm"): replace(FRAMEWORK_DATATYPES["int8_wo"], calibration="trtllm_weight_only_warm"),
+    ("fp8", "latency_ms_trtllm"): FrameworkKernels(datatype="fp8", quantiser="tensor", calibration="trtllm_fp8_warm"),
     ("fp8", "latency_ms_vllm"): FrameworkKernels(
         datatype="fp8", library="scaled_fp8", quantiser="scaled_fp8", calibration="vllm_fp8_warm"
     ),
@@ -137,7 +141,18 @@ def _framework_kernels(datatype: str, column: str, rows: list[TableRow]) -> Gemm
         reuse_bytes=np.array([_reuse_bytes(row, made) for row in rows]),
         library=made.library,
     )
-    return gemms if made.quantiser is None else QuantisedGemms(gemms=gemms, quantiser=made.quantiser)
+    return (
+        gemms if made.quantiser is None else QuantisedGemms(gemms=gemms, quantising=_quantising(made.quantiser, gemms))
+    )
+
+
+def _quantising(quantiser: QuantiserName | Literal["tensor"], gemms: Gemms) -> Kernels:
+    """The kernel that quantises the activations of each product."""
+    if quantiser == "tensor":
+        return MemoryKernels(
+            op="quantise", datatype="bf16", rows=gemms.m, cols=gemms.k, inputs_in_cache=gemms.inputs_in_cache
+        )
+    return RowQuantisations(quantiser=quantiser, datatype=gemms.datatype, rows=gemms.m, cols=gemms.k)
 
 
 def _reuse_bytes(row: TableRow, made: FrameworkKernels) -> float:

@@ -196,7 +196,8 @@ def test_help_ends_with_two_examples_that_run(
         ("a100_sxm", "int8_wo", "latency_ms_trtllm", "trtllm_weight_only_warm"),
         ("b200", "nvfp4", "latency_ms_trtllm", "trtllm_nvfp4_warm"),
         ("h100_sxm", "fp8", "latency_ms_vllm", "vllm_fp8_warm"),
-        ("h100_sxm", "fp8", "latency_ms_trtllm", "frameworks_warm"),
+        ("h100_sxm", "fp8", "latency_ms_trtllm", "trtllm_fp8_warm"),
+        ("h100_sxm", "fp8", "latency_ms_sglang", "frameworks_warm"),
     ],
 )
 def test_kernels_of_a_framework_choose_their_constants(

@@ -11,7 +11,7 @@ from tileloom.archdsl import GpuArch, ModelError, load_arch
 from tileloom.models.gpu.chip import Chip, make_chip
 from tileloom.models.gpu.gemm import Gemms
 from tileloom.models.gpu.libraries import LIBRARIES
-from tileloom.models.gpu.quantised import QuantisedGemms
+from tileloom.models.gpu.quantised import QuantisedGemms, RowQuantisations
 
 ROWS = (1, 15, 16, 64, 129, 1000, 8192)
 
@@ -81,21 +81,28 @@ def test_clusters_round_tiles_up() -> None:
 def test_a_block_a_row_quantises_in_waves() -> None:
     chip = chip_of("h100_sxm")
     slots = 2 * chip.arch.num_sms  # blocks of 1,024 threads
-    kernels = QuantisedGemms(
-        gemms=gemms((slots, 128, 512), (slots + 1, 128, 512), (slots, 128, 8193), datatype="fp8"),
-        quantiser="scaled_fp8",
-    )
-    blocks = kernels.times(chip).overlapped_s["quantising"]["blocks"] / chip.constants["quantise_block_s"]
+    rows, cols = np.array([slots, slots + 1, slots]), np.array([512, 512, 8193])
+    kernels = RowQuantisations(quantiser="scaled_fp8", datatype="fp8", rows=rows, cols=cols)
+    blocks = kernels.times(chip).overlapped_s["work"]["blocks"] / chip.constants["quantise_block_s"]
     assert blocks.tolist() == pytest.approx([1, 2, 2])
 
 
-def test_quantising_adds_its_kernel_and_its_energy() -> None:
+def test_quantising_moves_its_bytes_where_they_exceed_the_cache() -> None:
+    chip, side = chip_of("b200"), np.array([65536])
+    kernels = RowQuantisations(quantiser="block_scaled", datatype="fp4", rows=side, cols=side)
+    moved = 65536.0**2 * (2 + 4.5 / 8)
+    assert kernels.times(chip).main_memory_bytes[0] == pytest.approx(moved)
+    assert kernels.times(chip).time_s[0] > moved / chip.memory_bytes_per_s
+
+
+def test_quantised_products_cost_both_kernels() -> None:
     chip, plain = chip_of("b200"), gemms((512, 4096, 4096), datatype="fp4")
-    product, both = plain.times(chip), QuantisedGemms(gemms=plain, quantiser="block_scaled").times(chip)
-    added = both.serial_s["launch of the quantiser"] + both.serial_s["quantising"]
-    assert both.time_s[0] == pytest.approx(product.time_s[0] + added[0])
-    assert both.energy_j is not None and product.energy_j is not None
-    assert both.energy_j[0] > product.energy_j[0]
+    before = RowQuantisations(quantiser="block_scaled", datatype="fp4", rows=plain.m, cols=plain.k)
+    alone, product = before.times(chip), plain.times(chip)
+    both = QuantisedGemms(gemms=plain, quantising=before).times(chip)
+    assert both.time_s[0] == pytest.approx(alone.time_s[0] + product.time_s[0])
+    assert both.energy_j is not None and alone.energy_j is not None and product.energy_j is not None
+    assert both.energy_j[0] == pytest.approx(alone.energy_j[0] + product.energy_j[0])
 
 
 def test_unknown_names_are_errors_that_list_the_known() -> None:
@@ -103,4 +110,4 @@ def test_unknown_names_are_errors_that_list_the_known() -> None:
     with pytest.raises(ModelError, match="unknown GEMM library 'vendors'; did you mean 'vendor'"):
         replace(plain, library="vendors").times(chip)
     with pytest.raises(ModelError, match="unknown quantiser 'fp7'.*known: block_scaled, scaled_fp8"):
-        QuantisedGemms(gemms=plain, quantiser="fp7").times(chip)  # pyright: ignore[reportArgumentType]  on purpose
+        RowQuantisations(quantiser="fp7", datatype="fp8", rows=plain.m, cols=plain.k).times(chip)  # pyright: ignore[reportArgumentType]  on purpose
