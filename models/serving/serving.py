@@ -10,7 +10,7 @@ import numpy as np
 
 from ...archdsl import InfeasibleError, LanguageModel, ModelError
 from ..gpu.calibrations import Mode
-from ..gpu.chip import Chip, make_chip
+from ..gpu.chip import Chip, has_calibration, make_chip
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic, steady_state
@@ -26,6 +26,8 @@ from .steps import StepTimer
 from .timing import GpuStepTimer
 
 SCHEDULER_CONSTANT = "scheduler_s_per_sequence"
+USUAL_CALIBRATION = "frameworks_warm"
+"""Constants of calibrated services where none are named: those of inference frameworks' common kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ def make_service(
     load_imbalance: float = DEFAULT_LOAD_IMBALANCE,
     feed_forward: FeedForwardPool | None = None,
 ) -> Service:
-    """A service with the constants of one mode, the scheduler's among them.
+    """A service with the constants of one mode, the scheduler's among them; those usual for frameworks where none are named.
 
     Raises:
         ModelError: No such calibration, or a number of the traffic is out of range.
@@ -104,6 +106,8 @@ def make_service(
         raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
+    if calibration is None and mode == "calibrated" and has_calibration(fabric.arch, USUAL_CALIBRATION):
+        calibration = USUAL_CALIBRATION
     chip = make_chip(fabric.arch, mode, calibration)
     return Service(
         model=model,
