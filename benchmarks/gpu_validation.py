@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_transfer import FILES, TITLES, transfer_lines
+
 from tileloom.archdsl import ToolkitError
 from tileloom.models import Mode
 from tileloom.sweeps.plots.predicted import plot_predicted, predicted_of
@@ -53,9 +55,10 @@ CASES = (
         for chip, file in (("h100_sxm", "h100_sxm"), ("a100_sxm", "a100_sxm"), ("b200", "b200_sxm"))
         for kind in ("context", "generation")
     ),
-    Case(title="h100_sxm: GEMM fp8 (vLLM)", file=f"{FRAMEWORKS}/h100_sxm_gemm_fp8.csv", arch="h100_sxm", column="latency_ms_vllm"),
-    Case(title="b200: GEMM nvfp4", file=f"{FRAMEWORKS}/b200_sxm_gemm_nvfp4.csv", arch="b200"),
-    Case(title="a100_sxm: GEMM int8 weights", file=f"{FRAMEWORKS}/a100_sxm_gemm_int8_wo.csv", arch="a100_sxm"),
+    Case(title="h100_sxm: GEMM fp8 (vLLM)", file=f"{FRAMEWORKS}/h100_sxm_gemm_fp8.csv", arch="h100_sxm", column="latency_ms_vllm", is_drawn=True),
+    Case(title="b200: GEMM fp8 (vLLM)", file=f"{FRAMEWORKS}/b200_sxm_gemm_fp8.csv", arch="b200", column="latency_ms_vllm"),
+    Case(title="b200: GEMM nvfp4", file=f"{FRAMEWORKS}/b200_sxm_gemm_nvfp4.csv", arch="b200", is_drawn=True),
+    Case(title="a100_sxm: GEMM int8 weights", file=f"{FRAMEWORKS}/a100_sxm_gemm_int8_wo.csv", arch="a100_sxm", is_drawn=True),
     *(
         Case(title=f"{system}: {title}", file=f"{FRAMEWORKS}/{chip}_{file}.csv", arch=system)
         for system, chip in (("dgx_h100", "h100_sxm"), ("dgx_a100", "a100_sxm"), ("dgx_b200", "b200_sxm"))
@@ -158,6 +161,8 @@ def main() -> int:
         f"![Predicted against measured: {path.stem}](images/gpu_validation/{path.name})"
         for path in sorted(plots.glob("*.png"))
     ]
+    if not any(f"{FRAMEWORKS}/{file}_{kind}.csv" in missing for file in FILES.values() for kind in TITLES):
+        text += "".join(transfer_lines(arguments.data))
     text += "\n" + "\n\n".join(pictures) + "\n"
     if missing:
         text += f"\nNot there: {', '.join(missing)}.\n"

@@ -244,12 +244,14 @@ def _is_box_of(preset: str, arch: Arch) -> bool:
 
 
 def _default_calibration(table: MeasuredTable, described: Any) -> str | None:
-    """The set that is fitted to such tables, if the chip or one of its generation has it."""
-    try:
-        _target(described, "calibrated", table.format.calibration)
-    except ModelError:
-        return None
-    return table.format.calibration
+    """The set that suits a table best of those that the chip or one of its generation has."""
+    for name in table.calibrations:
+        try:
+            _target(described, "calibrated", name)
+        except ModelError:
+            continue
+        return name
+    return None
 
 
 def _target(described: Any, mode: Mode, calibration: str | None) -> Any:

@@ -193,8 +193,8 @@ class Attentions:
         longest_s = np.maximum(compute, stream)
         serial: dict[str, Floats] = {
             "launch": count * chip.arch.launch.floor_s,
-            "other kernels": (count - 1) * chip.constants["tile_overhead_s"]
-            + (splits > 1) * chip.constants["memory_latency_s"],
+            # Before the kernel that combines splits can read what they made, the first one drains.
+            "other kernels": (count - 1 + (splits > 1)) * chip.constants["tile_overhead_s"],
             "rotary embedding and append": append,
             "around the steps": np.full(len(self), around),
             "steps": longest_s,

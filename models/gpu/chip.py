@@ -95,6 +95,11 @@ def make_chip(arch: GpuArch, mode: Mode = "datasheet", calibration: str | None =
     return Chip(arch=arch, mode=mode, calibration=found.calibration, constants=found.values, notes=found.notes)
 
 
+def has_calibration(arch: GpuArch, name: str) -> bool:
+    """Whether `make_chip` finds that calibration, the chip's own or one that its generation lends."""
+    return name in arch.calibrations or bool(_lent(arch, name))
+
+
 def _lent(arch: GpuArch, wanted: str | None) -> Calibrations:
     """Calibrations of the first preset of the same generation that has the wanted one, or any."""
     if arch.generation is None:

@@ -87,9 +87,17 @@ TENSOR: Final = (
         name="k_step_s",
         value=50e-9,
         low=1e-9,
-        high=500e-9,
+        high=1e-6,
         meaning="Least time of one step of the main loop, 128 bytes deep, however small the tile [s].",
         source="assumption: an instruction's latency of 32 to 128 cycles with its barrier, Luo et al., IPDPSW 2024",
+    ),
+    Constant(
+        name="split_launches",
+        value=2.0,
+        low=0.5,
+        high=8.0,
+        meaning="Launch floors that bringing the parts of a split reduction together costs: a second kernel, or each turn.",
+        source="a second kernel's own launch, and draining the first before it; assumption: a turn waits as long",
     ),
     Constant(
         name="power_window_s",
@@ -199,6 +207,17 @@ ENERGY: Final = (
     ),
 )
 
+QUANTISE: Final = (
+    Constant(
+        name="quantise_block_s",
+        value=1.2e-6,
+        low=0.1e-6,
+        high=5e-6,
+        meaning="Time of a block that quantises a row, or as much of one as its threads hold: loads, maximum, stores [s].",
+        source="assumption: two dependent trips to main memory of memory_latency_s at its published value",
+    ),
+)
+
 SERVING: Final = (
     Constant(
         name="scheduler_s_per_sequence",
@@ -211,6 +230,7 @@ SERVING: Final = (
 )
 
 CONSTANTS: Final[dict[str, Constant]] = {
-    constant.name: constant for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *TILING, *ENERGY, *SERVING)
+    constant.name: constant
+    for constant in (*MEMORY, *TENSOR, *ATTENTION, *CONVOLUTION, *TILING, *ENERGY, *QUANTISE, *SERVING)
 }
 """Every constant, by name."""

@@ -1,7 +1,7 @@
 """GEMM: the tile and the split of the reduction that cost least, and what they cost.
 
-The model looks for the best way to make each product as vendors' libraries do, among tiles that the accumulators hold and
-splits of the reduction. `gemm_core` has the terms. What is not among the constants is a fact of chip or software, below.
+The model looks for the best way to make each product, among the tiles and the splits of the reduction that a library of kernels
+has (`libraries`): a vendor's has all that the accumulators hold. `gemm_core` has the terms. What is not among the constants is a fact of chip or software, below.
 
 Limits: one main loop without specialised warps is assumed for GPUs without clusters; fused epilogues cost nothing beyond the
 store; sparse products are not modelled.
@@ -22,6 +22,7 @@ from .cache import hit_share
 from .chip import Chip
 from .energy import VOLTAGE_FLOOR, byte_energy_j, energy_notes, idle_power_w, op_energy_j, power_limit_w, with_energy
 from .facts import LANES
+from .libraries import Library, LibraryName, Menu, library_of
 from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
@@ -36,10 +37,6 @@ WIDE_ROWS: Final = 64
 """Rows from which on an instruction reads shared memory itself. Source: PTX ISA, wgmma (64) and tcgen05 (128)."""
 ACCUMULATOR_BYTES: Final = 4
 """Bytes of an accumulator; fp32."""
-SPLITS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)
-"""Parts that a reduction may be cut into. Source: cuBLAS, which offers splits up to 32."""
-SPLIT_LAUNCHES: Final = 2.0
-"""Launches that the second pass of a split costs: its own, and draining the first kernel before it."""
 DEQUANTISE_INSTRUCTIONS: Final = 2.5
 """Instructions per weight from 8 or fewer bits to bf16.
 
@@ -66,6 +63,7 @@ class Gemms:
         inputs_in_cache: Whether A was just written, and may be in the cache `[count]`.
         reuse_bytes: Bytes touched from one use of B to the next `[count]`; those of the kernel when left out.
         input_bytes: Compulsory bytes of A where they are not m x k elements, as in a convolution `[count]`.
+        library: Whose kernels multiply; it decides on tiles and splits.
     """
 
     m: Ints
@@ -79,6 +77,7 @@ class Gemms:
     inputs_in_cache: Flags
     reuse_bytes: Floats | None = None
     input_bytes: Floats | None = None
+    library: LibraryName = "vendor"
 
     def __len__(self) -> int:
         return len(self.m)
@@ -93,11 +92,18 @@ class Gemms:
         """What each product costs.
 
         Raises:
-            ModelError: The chip multiplies the datatype nowhere.
+            ModelError: The chip multiplies the datatype nowhere, or no library has that name.
         """
-        machine, tiles = self.machine(chip), _tiles(chip.arch, self._is_tensor(chip))
-        out = np.zeros((len(self), core.NUM_COLUMNS))
-        core.best_ways(self.columns(chip), tiles, _SPLITS, machine, self.element_bytes(), out)
+        library = library_of(self.library)
+        machine, shapes, element = self.machine(chip), self.columns(chip), self.element_bytes()
+        splits = np.array(library.splits, dtype=np.float64)
+        out, least_rows = np.zeros((len(self), core.NUM_COLUMNS)), 0.0
+        for menu in library.menus:
+            rows = np.flatnonzero((self.m > least_rows) & (self.m <= menu.most_rows))
+            found, tiles = np.zeros((len(rows), core.NUM_COLUMNS)), _tiles(chip.arch, self._is_tensor(chip), menu)
+            stepping = machine._replace(step_s=machine.step_s / menu.step_stages)
+            core.best_ways(shapes[rows], tiles, splits, stepping, element, found)
+            out[rows], least_rows = found, menu.most_rows
         return self._times(chip, out)
 
     def _is_tensor(self, chip: Chip) -> bool:
@@ -130,7 +136,7 @@ class Gemms:
         Raises:
             ModelError: It multiplies the datatype nowhere.
         """
-        arch, constants = chip.arch, chip.constants
+        arch, constants, library = chip.arch, chip.constants, library_of(self.library)
         macs, instruction_rows, reads_shared = _units_of(chip, self.datatype)
         is_narrow = self.weight_bits is not None and self.weight_bits < bits_of(self.datatype)
         idle_w = idle_power_w(chip)
@@ -148,8 +154,10 @@ class Gemms:
             latency_s=constants["memory_latency_s"],
             tile_s=constants["tile_store_s"],
             step_s=constants["k_step_s"],
-            split_s=SPLIT_LAUNCHES * arch.launch.floor_s,
+            split_s=constants["split_launches"] * arch.launch.floor_s,
+            takes_turns=library.takes_turns,
             has_clusters=arch.sm.cluster_blocks > 1,
+            cluster_rows=float(library.cluster_rows),
             op_j=op_energy_j(chip, self.datatype),
             byte_j=byte_energy_j(chip),
             burst_w=power_limit_w(chip, "burst") - idle_w,
@@ -212,9 +220,6 @@ def bits_of(datatype: str) -> float:
     return SCALED_BITS.get(datatype, DATATYPE_BITS[datatype])
 
 
-_SPLITS: Final = np.array(SPLITS, dtype=np.float64)
-
-
 def _units_of(chip: Chip, datatype: str) -> tuple[float, float, bool]:
     """MACs per cycle of an SM, rows of its instruction where it reads shared memory itself, and whether it does."""
     arch = chip.arch
@@ -229,8 +234,10 @@ def _units_of(chip: Chip, datatype: str) -> tuple[float, float, bool]:
 
 
 @lru_cache(maxsize=64)
-def _tiles(arch: GpuArch, is_tensor: bool) -> Floats:
-    """Tiles that accumulators hold and instructions fill `[tiles, 2]`."""
+def _tiles(arch: GpuArch, is_tensor: bool, menu: Menu) -> Floats:
+    """Tiles of a menu, or all that accumulators hold and instructions fill `[tiles, 2]`."""
+    if menu.tiles:
+        return np.array(menu.tiles, dtype=np.float64)
     held = arch.tensor_cores.accumulator_memory_bytes or arch.sm.register_file_bytes // 2
     instruction_rows = max(one.shape.m for one in arch.tensor_cores.datatypes.values())
     step = instruction_rows if is_tensor and instruction_rows >= WIDE_ROWS else 1

@@ -3,6 +3,7 @@
 For one way to make a kernel, with `waves` the tiles that the busiest SM works on one after another:
 
     main loop = max(tensor cores, main memory, cache, bytes in flight, k steps, dequantising)
+                (where a warp waits for its products, dequantising adds to the tensor cores' time)
     time      = launch + start + first bytes + main loop (slowed by the power limit) + storing + second pass of a split
 
 The way with the least time is taken. On a GPU with clusters two blocks share the larger operand that they load.
@@ -55,8 +56,10 @@ class Machine(NamedTuple):
         latency_s: Time of the first byte from main memory [s].
         tile_s: Time to store a tile of `TILE_AREA` results [s].
         step_s: Least time of one step of the main loop [s].
-        split_s: Time of the second pass of a split reduction, its bytes aside [s].
+        split_s: Time of the second pass of a split reduction, its bytes aside, or of each turn, its tile aside [s].
+        takes_turns: Whether the parts of a split reduction add to the result one after another, without a second pass.
         has_clusters: Whether two blocks share what they load.
+        cluster_rows: Tiles along m that run as one cluster.
         op_j: Energy of an op at that clock [J].
         byte_j: Energy of a byte of main memory [J].
         burst_w: Power above idle that a short kernel may draw [W].
@@ -81,7 +84,9 @@ class Machine(NamedTuple):
     tile_s: float
     step_s: float
     split_s: float
+    takes_turns: bool
     has_clusters: bool
+    cluster_rows: float
     op_j: float
     byte_j: float
     burst_w: float
@@ -116,11 +121,15 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
         for tile_idx in range(tiles.shape[0]):
             rows, cols = tiles[tile_idx, 0], tiles[tile_idx, 1]
             tiles_m, tiles_n = np.ceil(m / rows), np.ceil(n / cols)
+            if tiles_m > 1:
+                tiles_m = np.ceil(tiles_m / machine.cluster_rows) * machine.cluster_rows
             slowed = _slowed_by_shared_memory(rows, cols, a_bytes, machine)
             for split_idx in range(len(splits)):
                 split = splits[split_idx]
                 if split > 1 and (
-                    k / split < 2 * step_k or tiles_m * tiles_n * count * (split - 1) > 2 * machine.num_sms
+                    k / split < 2 * step_k
+                    # A second pass over so many results never pays; turns do, as they fill the last wave.
+                    or (not machine.takes_turns and tiles_m * tiles_n * count * (split - 1) > 2 * machine.num_sms)
                 ):
                     break
                 length = np.ceil(k / split / step_k) * step_k
@@ -143,12 +152,12 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 dequantise = 0.0
                 if machine.dequantise_rate > 0:
                     dequantise = waves * cols * length / machine.dequantise_rate / machine.clock_hz
+                    if machine.instruction_rows == 0:
+                        # The warps that convert are those that multiply, and wait for their products.
+                        tensor += dequantise
                 others = max(max(memory, cache), max(max(flying, steps), dequantise))
                 storing = waves * machine.tile_s * rows * cols / TILE_AREA
-                second = 0.0
-                if split > 1:
-                    sums = 2 * split * m * n * count * ACCUMULATOR_BYTES
-                    second = machine.split_s + sums / (machine.cache_rate * machine.num_sms * machine.clock_hz)
+                second = _joining(split, m * n * count, rows * cols, machine)
                 fixed = machine.launch_s + machine.start_s + first_bytes + storing + second
                 loop = max(tensor, others)
                 if fixed + loop >= best:
@@ -163,6 +172,17 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 result[TENSOR], result[MEMORY], result[CACHE], result[IN_FLIGHT] = tensor, memory, cache, flying
                 result[K_STEPS], result[DEQUANTISE] = steps, dequantise
                 result[TRAFFIC], result[ROWS], result[COLS], result[SPLITS] = traffic, rows, cols, split
+
+
+@compiled
+def _joining(split: float, results: float, tile_area: float, machine: Machine) -> float:
+    """Time to bring the parts of a split reduction together [s]: a second pass over all of them, or turns of the blocks."""
+    if split == 1:
+        return 0.0
+    if machine.takes_turns:
+        return (split - 1) * (machine.split_s + machine.tile_s * tile_area / TILE_AREA)
+    sums = 2 * split * results * ACCUMULATOR_BYTES
+    return machine.split_s + sums / (machine.cache_rate * machine.num_sms * machine.clock_hz)
 
 
 @compiled

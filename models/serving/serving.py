@@ -11,7 +11,7 @@ import numpy as np
 
 from ...archdsl import InfeasibleError, LanguageModel, ModelError
 from ..gpu.calibrations import Mode
-from ..gpu.chip import Chip, make_chip
+from ..gpu.chip import Chip, has_calibration, make_chip
 from ..gpu.energy import energy_notes, idle_power_w
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
@@ -29,6 +29,8 @@ from .steps import StepTimer
 from .timing import GpuStepTimer
 
 SCHEDULER_CONSTANT = "scheduler_s_per_sequence"
+USUAL_CALIBRATION = "frameworks_warm"
+"""Constants of calibrated services where none are named: those of inference frameworks' common kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def make_service(
     load_imbalance: float = DEFAULT_LOAD_IMBALANCE,
     feed_forward: FeedForwardPool | None = None,
 ) -> Service:
-    """A service with the constants of one mode, the scheduler's among them.
+    """A service with the constants of one mode, the scheduler's among them; those usual for frameworks where none are named.
 
     Raises:
         ModelError: No such calibration, a number of the traffic is out of range, or the chip lacks a datatype.
@@ -114,6 +116,8 @@ def make_service(
             f"front end: {engine.front_end_tokens_per_s:g} tokens/s is not above 0; leave it out for no limit"
         )
     require_datatypes(model, numerics, fabric.arch)
+    if calibration is None and mode == "calibrated" and has_calibration(fabric.arch, USUAL_CALIBRATION):
+        calibration = USUAL_CALIBRATION
     chip = make_chip(fabric.arch, mode, calibration)
     return Service(
         model=model,

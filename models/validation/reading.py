@@ -12,7 +12,7 @@ from .attention_tables import read_framework_attention, read_own_attention
 from .collective_tables import read_custom_all_reduces, read_nccl
 from .convolution_tables import read_own_convolutions
 from .energy_tables import read_own_energy
-from .gemm_tables import read_framework_gemms, read_own_gemms
+from .gemm_tables import COMMON_CALIBRATION, framework_gemm_calibration, read_framework_gemms, read_own_gemms
 from .layer_tables import read_own_layers
 from .measured import Measurements
 from .memory_tables import read_framework_quantise, read_own_memory
@@ -33,6 +33,7 @@ class Format:
         read: Turns a table and the chosen column into measurements.
         target: What they are priced on.
         calibration: Set of constants that is fitted to such tables, by their conditions.
+        calibration_of: The set for a table and column, where tables of the format differ in it.
         is_long: Whether what may be compared stands in rows, told apart by a column, instead of in columns of its own.
     """
 
@@ -43,6 +44,7 @@ class Format:
     read: Callable[[Table, str], list[Measurements[Any]]]
     target: Literal["chip", "system"] = "chip"
     calibration: str
+    calibration_of: Callable[[Table, str], str] | None = None
     is_long: bool = False
 
 
@@ -53,7 +55,8 @@ FORMATS: tuple[Format, ...] = (
         others=frozenset({"flops"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_gemms,
-        calibration="frameworks_warm",
+        calibration=COMMON_CALIBRATION,
+        calibration_of=framework_gemm_calibration,
     ),
     Format(
         name="collectives of NCCL",
@@ -81,7 +84,7 @@ FORMATS: tuple[Format, ...] = (
         measured=tuple(METRICS),
         read=read_serving,
         is_long=True,
-        calibration="frameworks_warm",
+        calibration=COMMON_CALIBRATION,
     ),
     Format(
         name="tiled GEMMs",
@@ -112,7 +115,7 @@ FORMATS: tuple[Format, ...] = (
         others=frozenset({"batch_size", "head_dim", "window_size", "attn_dtype"}),
         measured=("latency_ms_trtllm", "latency_ms_vllm", "latency_ms_sglang"),
         read=read_framework_attention,
-        calibration="frameworks_warm",
+        calibration=COMMON_CALIBRATION,
     ),
     Format(
         name="layers and networks",
@@ -153,7 +156,7 @@ FORMATS: tuple[Format, ...] = (
         columns=frozenset({"system", "m", "k", "quant_dtype", "latency_ms"}),
         measured=("latency_ms",),
         read=read_framework_quantise,
-        calibration="frameworks_warm",
+        calibration=COMMON_CALIBRATION,
     ),
 )
 """Every kind of table, those with more columns first."""
@@ -174,6 +177,13 @@ class MeasuredTable:
     format: Format
     column: str
     measurements: tuple[Measurements[Any], ...]
+
+    @property
+    def calibrations(self) -> tuple[str, ...]:
+        """Sets of constants that suit it, the best first."""
+        own = self.format.calibration_of
+        names = () if own is None else (own(self.table, self.column),)
+        return tuple(dict.fromkeys((*names, self.format.calibration)))
 
 
 def read_measurements(path: str | Path, column: str | None = None) -> MeasuredTable:

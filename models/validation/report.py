@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ...archdsl import ModelError
+from ..gpu.chip import Chip
 from ..gpu.times import REGIMES, Floats, KernelTimes
 from ..parts import Part
 from .measured import Measurements
@@ -143,6 +144,7 @@ def validate(measurements: Sequence[Measurements[TargetT]], chip: TargetT, rows:
         times = one.kernels.times(chip)
         predicted = predicted_of(one, times)
         notes |= dict.fromkeys(times.notes)
+        notes |= dict.fromkeys(_beyond_peak(one, times, chip))
         held_back = one.held_back
         for idx in range(len(one.kernels)):
             if rows == "all" or (rows == "held_back") == bool(held_back[idx]):
@@ -163,6 +165,17 @@ def predicted_of(measured: Measurements[TargetT], times: KernelTimes) -> Floats:
     if times.energy_j is None:
         raise ModelError(f"{measured.name}: the model gives no energy for these kernels")
     return times.energy_j
+
+
+def _beyond_peak(one: Measurements[TargetT], times: KernelTimes, chip: Target) -> tuple[str, ...]:
+    """What to say of measurements that no chip like it can reach: their shapes or datatypes are not what the table says."""
+    if not isinstance(chip, Chip) or one.quantity != "time_s":
+        return ()
+    num_rows = int((one.values < times.main_memory_bytes / chip.memory_bytes_per_s).sum())
+    if num_rows == 0:
+        return ()
+    said = f"{num_rows} of {len(one.kernels)} rows were measured faster than main memory's peak moves what misses the cache"
+    return (f"{one.name}: {said}",)
 
 
 def _row(one: Measurements[TargetT], times: KernelTimes, predicted: Floats, idx: int, chip: Target) -> ValidatedRow:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from tileloom.archdsl import load_language_model
+from tileloom.models.gpu.calibrations import Mode
 from tileloom.models.gpu.chip import Chip
 from tileloom.models.serving import (
     Engine,
@@ -29,7 +30,7 @@ class ServiceMaker(Protocol):
 @pytest.fixture
 def service() -> ServiceMaker:
     """A service from names: `quantisation`, `kv`, `isl`, `osl`, `prefix_hit`, `load_imbalance`,
-    `feed_forward`; the rest is the engine's."""
+    `feed_forward`, `mode`; the rest is the engine's."""
 
     def make(model: str = "llama3.1_8b", system: str = "8xh100_sxm", **options: Any) -> Service:
         described = load_language_model(model)
@@ -39,6 +40,7 @@ def service() -> ServiceMaker:
         )
         load_imbalance = options.pop("load_imbalance", 1.0)
         pool: FeedForwardPool | None = options.pop("feed_forward", None)
+        mode: Mode = options.pop("mode", "datasheet")
         fabric = load_fabric(system)
         return make_service(
             described,
@@ -46,6 +48,7 @@ def service() -> ServiceMaker:
             fabric,
             Engine(**options),
             traffic,
+            mode=mode,
             load_imbalance=load_imbalance,
             feed_forward=pool,
         )

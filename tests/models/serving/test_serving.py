@@ -123,6 +123,12 @@ def test_scheduler_adds_its_time_per_sequence(service: ServiceMaker) -> None:
     assert slow.tpot.amount - plain.tpot.amount == pytest.approx(10 * 1e-4, rel=0.02)
 
 
+@pytest.mark.parametrize("system", ["8xh100_sxm", "8xb200", "8xh200_sxm"])
+def test_constants_of_frameworks_are_usual(system: str, service: ServiceMaker) -> None:
+    assert service(system=system, mode="calibrated").chip.calibration == "frameworks_warm"
+    assert service(system=system).chip.calibration == ""
+
+
 def test_pipeline_divides_users_over_its_slots(service: ServiceMaker) -> None:
     found = serve(service("llama3.1_70b"), Layout(tp=2, pp=4), 64)
     assert found.batch == 16

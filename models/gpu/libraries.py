@@ -1,0 +1,90 @@
+"""Libraries of GEMM kernels: which tiles and which splits of the reduction each has for a shape.
+
+All are priced by the same loop (`gemm_core`); a library only says what the loop may choose from, and how the parts of a split
+reduction come together. The menus are facts of the libraries' sources.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ...archdsl import ModelError, nearest_hint
+
+LibraryName = Literal["vendor", "weight_only", "block_scaled", "scaled_fp8"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Menu:
+    """Tiles for results of some number of rows.
+
+    Attributes:
+        most_rows: Rows of the result up to which it holds.
+        tiles: Rows and columns of the tiles; all that the chip's accumulators hold when empty.
+        step_stages: Stages of 128 bytes of an operand's row that one step of the main loop takes.
+    """
+
+    most_rows: float = math.inf
+    tiles: tuple[tuple[int, int], ...] = ()
+    step_stages: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """A library of GEMM kernels.
+
+    Attributes:
+        menus: Its tiles, by ascending rows of the result; the last holds for all larger ones.
+        splits: Parts that it may cut a reduction into, ascending.
+        takes_turns: Whether the blocks of a split add to the result one after another, instead of a second kernel's summing.
+        cluster_rows: Tiles along m that run as one cluster where the result has more than one: their number is rounded up.
+    """
+
+    menus: tuple[Menu, ...] = (Menu(),)
+    splits: tuple[int, ...] = (1,)
+    takes_turns: bool = False
+    cluster_rows: int = 1
+
+
+LIBRARIES: Final[dict[LibraryName, Library]] = {
+    # cuBLAS, which offers splits up to 32.
+    "vendor": Library(splits=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)),
+    # TensorRT-LLM's mixed products (fpA_intB_gemm): CUTLASS with serial split-K, at most 7 parts; below 16 rows a batched
+    # matrix-vector kernel (weightOnlyBatchedGemv), whose threads take two stages at a time.
+    "weight_only": Library(
+        menus=(
+            Menu(most_rows=15, tiles=((16, 128),), step_stages=2),
+            Menu(tiles=((16, 128), (32, 128), (64, 128), (128, 128))),
+        ),
+        splits=(1, 2, 3, 4, 5, 6, 7),
+        takes_turns=True,
+    ),
+    # TensorRT-LLM's NVFP4 products: CUTLASS for tcgen05 with block scales, whose instruction has 128 rows; no split-K.
+    "block_scaled": Library(menus=(Menu(tiles=((128, 64), (128, 128), (128, 192), (128, 256))),)),
+    # vLLM's cutlass_scaled_mm for fp8 on Hopper: the number of rows decides; small ones swap A and B; clusters of 2 x 1.
+    "scaled_fp8": Library(
+        menus=(
+            Menu(most_rows=16, tiles=((16, 64),)),
+            Menu(most_rows=64, tiles=((16, 64), (64, 64))),
+            Menu(most_rows=128, tiles=((64, 128),)),
+            Menu(tiles=((128, 128),)),
+        ),
+        cluster_rows=2,
+    ),
+}
+"""Libraries by name.
+
+Source: cuBLAS documentation; recalled: TensorRT-LLM, cutlass_kernels/cutlass_heuristic.cpp (tiles, `split_k_limit` of 7) and
+fp4_gemm; vLLM, csrc/quantization/w8a8/cutlass/c3x/scaled_mm_sm90_fp8_dispatch.cuh."""
+
+
+def library_of(name: LibraryName) -> Library:
+    """A library by name.
+
+    Raises:
+        ModelError: There is none of that name.
+    """
+    if name not in LIBRARIES:
+        raise ModelError(f"unknown GEMM library '{name}'{nearest_hint(name, LIBRARIES)}; known: {', '.join(LIBRARIES)}")
+    return LIBRARIES[name]
