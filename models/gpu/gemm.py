@@ -22,7 +22,7 @@ from .cache import hit_share
 from .chip import Chip
 from .energy import VOLTAGE_FLOOR, byte_energy_j, energy_notes, idle_power_w, op_energy_j, power_limit_w, with_energy
 from .facts import LANES
-from .libraries import Library, LibraryName, Menu, library_of
+from .libraries import LibraryName, Menu, library_of
 from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
