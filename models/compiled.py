@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -21,10 +22,19 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
-    """Compiles a function of numbers into one of arrays that are broadcast together."""
-    import numba
+    """Compiles a function of numbers, on its first call, into one of arrays that are broadcast together."""
 
-    untyped = cast("Any", numba)
-    num_args = function.__code__.co_argcount
-    signature = untyped.float64(*[untyped.float64] * num_args)
-    return untyped.vectorize([signature], cache=True)(function)
+    @cache
+    def ufunc() -> Callable[..., Any]:
+        import numba
+
+        untyped = cast("Any", numba)
+        num_args = function.__code__.co_argcount
+        signature = untyped.float64(*[untyped.float64] * num_args)
+        return untyped.vectorize([signature], cache=True)(function)
+
+    @wraps(function)
+    def call(*arrays: Any) -> Any:
+        return ufunc()(*arrays)
+
+    return call
