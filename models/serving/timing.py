@@ -34,14 +34,13 @@ MAX_HEAD_DIM = 256
 """Largest head of the attention kernels that are modelled."""
 KV_DATATYPES = {16: "bf16", 8: "fp8", 4: "fp4"}
 
-APPROXIMATIONS = (
-    "products by models.gpu.gemm; those of experts as one kernel of equal products, at three quantiles of an expert's rows",
-    "attention to keys and values by models.gpu.attention: kernels of TensorRT-LLM, which rotate and append",
-    "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels",
-    "element-wise kernels: streams of main memory and cache, one launch each",
-    "attention to latent vectors: a roof of sustained bandwidth and rate, one launch",
-    "energy above idle power by models.gpu.energy; bytes over links and in caches cost none of their own",
-)
+PRODUCTS = "products by models.gpu.gemm"
+EXPERTS = "products of experts by models.gpu.gemm, as one kernel of equal products, at three quantiles of an expert's rows"
+ATTENTION = "attention to keys and values by models.gpu.attention: kernels of TensorRT-LLM, which rotate and append"
+ROOF = "attention to latent vectors, or with larger heads: a roof of sustained bandwidth and rate, one launch"
+ELEMENT_WISE = "element-wise kernels: streams of main memory and cache, one launch each"
+EXCHANGES = "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels"
+ENERGY = "energy above idle power by models.gpu.energy; bytes over links and in caches cost none of their own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ class GpuStepTimer:
                 self._element_wise(op, total)
             elif isinstance(op, Exchange):
                 self._exchange(op, total)
-        notes = (*self.chip.notes, *APPROXIMATIONS, *total.notes)
+        notes = (*self.chip.notes, *total.notes, ENERGY)
         return StepTimes(
             parts_s={name: total.parts_s[name] for name in PARTS if name in total.parts_s},
             ops=total.ops,
@@ -102,6 +101,7 @@ class GpuStepTimer:
 
     def _products(self, products: Sequence[Product], datatype: str, weight_bits: int, total: _Total) -> None:
         """All products of one datatype, over all steps, as one batch; equal shapes are priced once."""
+        total.notes.append(PRODUCTS)
         self.chip.tensor_ops_per_s(datatype)  # a chip without it is an error, whatever else might multiply it
         shapes = np.stack([_whole(np.concatenate([getattr(op, dim) for op in products])) for dim in "mnk"])
         shapes, inverse = np.unique(shapes, axis=1, return_inverse=True)
@@ -131,6 +131,7 @@ class GpuStepTimer:
 
         A part of an expert is no product: whole numbers of experts on both sides are priced.
         """
+        total.notes.append(EXPERTS)
         self.chip.tensor_ops_per_s(op.datatype)
         runs = op.rows > 0
         active = np.maximum(1.0, op.experts[runs])
@@ -161,7 +162,7 @@ class GpuStepTimer:
     def _columns_of(self, times: KernelTimes, total: _Total) -> Floats:
         """Time, arithmetic, bytes of main memory and energy above idle power of some kernels `[4, n]`."""
         assert times.energy_j is not None
-        total.notes.extend(times.notes)
+        total.notes += times.notes
         dynamic_j = times.energy_j - idle_power_w(self.chip) * times.time_s
         return np.stack([times.time_s, times.ops, times.main_memory_bytes, dynamic_j])
 
@@ -171,7 +172,9 @@ class GpuStepTimer:
         runs = op.ops > 0
         time_s = np.zeros(len(runs))
         dynamic_j = self._dynamic_j(op.ops, moved, op.datatype)
-        if heads.head_dim == heads.value_dim <= MAX_HEAD_DIM:
+        is_modelled = heads.head_dim == heads.value_dim <= MAX_HEAD_DIM
+        total.notes.append(ATTENTION if is_modelled else ROOF)
+        if is_modelled:
             # Means are no whole numbers; a kernel of whole sequences is priced, and its time scaled back.
             sequences = _whole(op.sequences[runs])
             queries = _whole(op.query_tokens[runs])
@@ -196,6 +199,7 @@ class GpuStepTimer:
 
     def _element_wise(self, op: ElementWise, total: _Total) -> None:
         """What the kernel before wrote is read from the cache as far as it holds both."""
+        total.notes.append(ELEMENT_WISE)
         if op.is_of_attention and self._appends:
             zero = np.zeros_like(op.moved_bytes)
             total.add(op.part, zero, zero, op.copies * op.moved_bytes, zero)
@@ -211,7 +215,7 @@ class GpuStepTimer:
         found = exchange_times(op, self.fabric.system, self.exchange_mode)
         zero = np.zeros_like(found.time_s)
         total.add(op.part, op.copies * found.time_s, zero, zero, zero, op.copies * found.sent_bytes)
-        total.notes.extend(found.notes)
+        total.notes += (EXCHANGES, *found.notes)
 
     @property
     def _appends(self) -> bool:
