@@ -75,7 +75,7 @@ def test_overridden_chip_borrows_and_says_so(capsys: pytest.CaptureFixture[str])
         ((*BLOCK[:3], "ref16", "--mode", "datasheet"), "--mode: ref16 is of kind spatial, which has no use for it"),
         ((*BLOCK[:3], "dgx_h100"), "estimate on one of its chips, or serve a language model on it"),
         ((*BLOCK, "--calibration", "own_cold"), "calibration 'own_cold' needs mode calibrated"),
-        ((*BLOCK, "--mode", "calibrated"), "which calibration? There are frameworks_warm, own_cold; name one"),
+        ((*BLOCK, "--mode", "calibrated"), "h100_sxm: which calibration? There are frameworks_warm, own_cold, "),
     ],
 )
 def test_what_does_not_apply_exits_with_2(
