@@ -35,11 +35,15 @@ MAX_HEAD_DIM = 256
 KV_DATATYPES = {16: "bf16", 8: "fp8", 4: "fp4"}
 
 PRODUCTS = "products by models.gpu.gemm"
-EXPERTS = "products of experts by models.gpu.gemm, as one kernel of equal products, at three quantiles of an expert's rows"
+EXPERTS = (
+    "products of experts by models.gpu.gemm, as one kernel of equal products, at three quantiles of an expert's rows"
+)
 ATTENTION = "attention to keys and values by models.gpu.attention: kernels of TensorRT-LLM, which rotate and append"
 ROOF = "attention to latent vectors, or with larger heads: a roof of sustained bandwidth and rate, one launch"
 ELEMENT_WISE = "element-wise kernels: streams of main memory and cache, one launch each"
-EXCHANGES = "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels"
+EXCHANGES = (
+    "exchanges by models.systems: TensorRT-LLM's all-reduce where it serves the chips, else NCCL; none overlaps kernels"
+)
 ENERGY = "energy above idle power by models.gpu.energy; bytes over links and in caches cost none of their own"
 
 
