@@ -35,6 +35,8 @@ STAGE_BYTES = 128.0
 """Bytes of one row of an operand that one step of the main loop takes: the widest swizzle of shared memory.
 
 Source: PTX ISA, shared-memory matrix layouts; CUTLASS takes k steps of 64 16-bit elements."""
+NUM_NEWTON = 5
+"""Steps of Newton's method; from a clock of 1 to one of 0.5, the fifth leaves less than 1e-9 of it."""
 TILE_AREA = 16384.0
 """Results of the tile of 128 x 128 that `tile_overhead_s` is stated for."""
 
@@ -117,6 +119,8 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
         cold, stored = shapes[row, 4] + shapes[row, 5], shapes[row, 6]
         operands = count * (m * k * a_bytes + n * k * b_bytes)
         first_bytes = machine.latency_s * cold / operands
+        begun = machine.launch_s + machine.start_s + first_bytes
+        least_memory = (cold + stored) / machine.bytes_per_s
         best = np.inf
         for tile_idx in range(tiles.shape[0]):
             rows, cols = tiles[tile_idx, 0], tiles[tile_idx, 1]
@@ -136,7 +140,8 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 num_tiles = tiles_m * tiles_n * split * count
                 waves = np.ceil(num_tiles / machine.num_sms)
                 tensor = waves * rows * cols * length / machine.macs_per_cycle * slowed / machine.clock_hz
-                if machine.launch_s + machine.start_s + first_bytes + tensor >= best:
+                storing = waves * machine.tile_s * rows * cols / TILE_AREA
+                if begun + storing + max(tensor, least_memory) >= best:
                     continue  # whatever else it costs
                 loaded = (rows * a_bytes + cols * b_bytes) * length
                 shared = _shared_in_clusters(rows * a_bytes, cols * b_bytes, tiles_m, tiles_n, machine) * length
@@ -156,13 +161,15 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                         # The warps that convert are those that multiply, and wait for their products.
                         tensor += dequantise
                 others = max(max(memory, cache), max(max(flying, steps), dequantise))
-                storing = waves * machine.tile_s * rows * cols / TILE_AREA
                 second = _joining(split, m * n * count, rows * cols, machine)
-                fixed = machine.launch_s + machine.start_s + first_bytes + storing + second
+                fixed = begun + storing + second
                 loop = max(tensor, others)
                 if fixed + loop >= best:
                     continue
-                limited = within_power(tensor, others, 2 * m * n * k * count, traffic, machine)
+                ops = 2 * m * n * k * count
+                if _takes_power(tensor, loop, best - fixed, ops, traffic, machine):
+                    continue
+                limited = within_power(tensor, others, ops, traffic, machine)
                 if fixed + limited >= best:
                     continue
                 best = fixed + limited
@@ -222,13 +229,29 @@ def _patch_bytes(
 
 
 @compiled
+def _takes_power(tensor: float, loop: float, limit_s: float, ops: float, traffic: float, machine: Machine) -> bool:
+    """Whether a main loop that ends by `limit_s` takes more power than a kernel of at least `loop` may draw.
+
+    One look at the power saves the search for the clock: products within the limit's reach have many ways that nearly tie.
+    """
+    voltage = max(min(1.0, tensor / limit_s), machine.voltage_floor)
+    allowed_w = _allowed_w(loop, machine)
+    return ops * machine.op_j * voltage * voltage + traffic * machine.byte_j > allowed_w * limit_s
+
+
+@compiled
+def _allowed_w(length_s: float, machine: Machine) -> float:
+    """Power above idle that a kernel of a length may draw [W]."""
+    share = np.exp(-((length_s / machine.window_s) ** 2))
+    return machine.sustained_w + (machine.burst_w - machine.sustained_w) * share
+
+
+@compiled
 def within_power(tensor: float, others: float, ops: float, traffic: float, machine: Machine) -> float:
     """Time of a main loop within the power that a kernel of its length may draw [s]."""
     op_j, byte_j = ops * machine.op_j, traffic * machine.byte_j
     burst = _slowed_by_power(tensor, others, op_j, byte_j, machine.burst_w, machine.voltage_floor)
-    share = np.exp(-((burst / machine.window_s) ** 2))
-    allowed_w = machine.sustained_w + (machine.burst_w - machine.sustained_w) * share
-    return _slowed_by_power(tensor, others, op_j, byte_j, allowed_w, machine.voltage_floor)
+    return _slowed_by_power(tensor, others, op_j, byte_j, _allowed_w(burst, machine), machine.voltage_floor)
 
 
 @compiled
@@ -242,12 +265,12 @@ def _slowed_by_power(tensor: float, others: float, op_j: float, byte_j: float, l
     clock = min(1.0, tensor / loop)
     if (op_j * max(clock, floor) ** 2 + byte_j) / loop <= limit_w:
         return loop
-    # Below it the loop lasts tensor / clock: power is clock x (ops x voltage^2 + bytes) / tensor.
-    low, high = 0.0, clock
-    for _ in range(20):
-        middle = (low + high) / 2
-        if middle * (op_j * max(middle, floor) ** 2 + byte_j) / tensor <= limit_w:
-            low = middle
-        else:
-            high = middle
-    return tensor / max(low, 1e-6)
+    # Below it the loop lasts tensor / clock: power is clock x (ops x voltage^2 + bytes) / tensor, with the voltage at its floor
+    # a straight line, and above it a cubic that Newton's method descends from the right without overshooting.
+    allowed_j = limit_w * tensor
+    slowest = allowed_j / (op_j * floor * floor + byte_j)
+    if slowest <= floor:
+        return tensor / max(slowest, 1e-6)
+    for _ in range(NUM_NEWTON):
+        clock -= (clock * (op_j * clock * clock + byte_j) - allowed_j) / (3 * op_j * clock * clock + byte_j)
+    return tensor / clock
