@@ -21,8 +21,8 @@ from . import gemm_core as core
 from .cache import hit_share
 from .chip import Chip
 from .energy import VOLTAGE_FLOOR, byte_energy_j, energy_notes, idle_power_w, op_energy_j, power_limit_w, with_energy
-from .facts import LANES
-from .libraries import LibraryName, Menu, library_of
+from .facts import LANES, SYNCHRONOUS_SHARE
+from .libraries import Library, LibraryName, Menu, library_of, vendor_library_of
 from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ class Gemms:
         Raises:
             ModelError: The chip multiplies the datatype nowhere, or no library has that name.
         """
-        library = library_of(self.library)
+        library = self._library(chip)
         machine, shapes, element = self.machine(chip), self.columns(chip), self.element_bytes()
         splits = np.array(library.splits, dtype=np.float64)
         out, least_rows = np.zeros((len(self), core.NUM_COLUMNS)), 0.0
@@ -105,6 +105,11 @@ class Gemms:
             core.best_ways(shapes[rows], tiles, splits, stepping, element, found)
             out[rows], least_rows = found, menu.most_rows
         return self._times(chip, out)
+
+    def _library(self, chip: Chip) -> Library:
+        if self.library != "vendor":
+            return library_of(self.library)
+        return library_of(vendor_library_of(self.datatype, self.output_bits, self._is_tensor(chip)))
 
     def _is_tensor(self, chip: Chip) -> bool:
         return self.datatype in chip.arch.tensor_cores.datatypes
@@ -136,8 +141,8 @@ class Gemms:
         Raises:
             ModelError: It multiplies the datatype nowhere.
         """
-        arch, constants, library = chip.arch, chip.constants, library_of(self.library)
-        macs, instruction_rows, reads_shared = _units_of(chip, self.datatype)
+        arch, constants, library = chip.arch, chip.constants, self._library(chip)
+        macs, instruction_rows, reads_shared = _units_of(chip, self.datatype, library)
         is_narrow = self.weight_bits is not None and self.weight_bits < bits_of(self.datatype)
         idle_w = idle_power_w(chip)
         return core.Machine(
@@ -156,7 +161,8 @@ class Gemms:
             step_s=constants["k_step_s"],
             split_s=constants["split_launches"] * arch.launch.floor_s,
             takes_turns=library.takes_turns,
-            has_clusters=arch.sm.cluster_blocks > 1,
+            has_clusters=arch.sm.cluster_blocks > 1 and not library.is_ampere,
+            is_serial=library.is_ampere,
             cluster_rows=float(library.cluster_rows),
             op_j=op_energy_j(chip, self.datatype),
             byte_j=byte_energy_j(chip),
@@ -220,17 +226,20 @@ def bits_of(datatype: str) -> float:
     return SCALED_BITS.get(datatype, DATATYPE_BITS[datatype])
 
 
-def _units_of(chip: Chip, datatype: str) -> tuple[float, float, bool]:
+def _units_of(chip: Chip, datatype: str, library: Library) -> tuple[float, float, bool]:
     """MACs per cycle of an SM, rows of its instruction where it reads shared memory itself, and whether it does."""
     arch = chip.arch
     if datatype in arch.tensor_cores.datatypes:
         rows = arch.tensor_cores.datatypes[datatype].shape.m
+        if library.is_ampere and rows >= WIDE_ROWS:
+            return arch.macs_per_cycle(datatype) * SYNCHRONOUS_SHARE, 0.0, True
         # Smaller instructions read registers, which a warp fills from shared memory for 64 x 64 results.
         return arch.macs_per_cycle(datatype), float(rows if rows >= WIDE_ROWS else 0), True
     known = {**arch.tensor_cores.datatypes, **arch.vector_units.ops_per_s}
     if datatype not in known:
         raise ModelError(f"{arch.name}: it multiplies no '{datatype}'{nearest_hint(datatype, known)}")
-    return chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms, 0.0, False
+    macs = chip.vector_ops_per_s(datatype) / 2 / arch.max_clock_hz / arch.num_sms
+    return macs * library.issued_share, 0.0, False
 
 
 @lru_cache(maxsize=64)

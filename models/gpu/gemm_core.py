@@ -61,6 +61,7 @@ class Machine(NamedTuple):
         split_s: Time of the second pass of a split reduction, its bytes aside, or of each turn, its tile aside [s].
         takes_turns: Whether the parts of a split reduction add to the result one after another, without a second pass.
         has_clusters: Whether two blocks share what they load.
+        is_serial: Whether all warps of a block wait for each step's operands, so that the least time of a step adds to its products.
         cluster_rows: Tiles along m that run as one cluster.
         op_j: Energy of an op at that clock [J].
         byte_j: Energy of a byte of main memory [J].
@@ -88,6 +89,7 @@ class Machine(NamedTuple):
     split_s: float
     takes_turns: bool
     has_clusters: bool
+    is_serial: bool
     cluster_rows: float
     op_j: float
     byte_j: float
@@ -154,6 +156,8 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 memory = traffic / machine.bytes_per_s
                 flying = loaded * waves * (machine.start_s + first_bytes) / machine.in_flight_bytes
                 steps = waves * length / step_k * machine.step_s
+                if machine.is_serial:
+                    tensor += steps
                 dequantise = 0.0
                 if machine.dequantise_rate > 0:
                     dequantise = waves * cols * length / machine.dequantise_rate / machine.clock_hz

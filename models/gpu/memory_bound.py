@@ -17,6 +17,7 @@ no slower copies between buffers whose distance is a multiple of a large power o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +29,7 @@ from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
 from .facts import CACHE_LATENCY_CYCLES, LANES
-from .memory_structures import REDUCE_THREADS, MemoryOp, Structure, special_of, structure_of
+from .memory_structures import REDUCE_THREADS, MemoryOp, Structure, specials_of, structure_of
 from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
@@ -59,6 +60,23 @@ BLOCK_BYTES: Final = 2048
 
 SECTOR_BYTES: Final = 32
 """Bytes that the L2 delivers at least; a strided access moves two. Source: CUDA C++ Best Practices Guide, coalesced access to global memory."""
+
+
+STRIDED_BLOCK_ELEMENTS: Final = 512
+"""Elements of a block that copies between different strides: 4 for each of 128 threads. Source: PyTorch, CUDALoops.cuh, `elementwise_kernel`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """How threads walk rows: time of the dependent steps of one row [s] and what of it is waiting for others' bytes [s], time that
+    only the first row takes [s], waves of rows, share of the rows that is in step with the others on its SM, threads of a row."""
+
+    chain_s: Floats
+    queueing_s: Floats
+    once_s: Floats
+    waves: Floats
+    in_step: Floats
+    threads: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,37 +113,41 @@ class MemoryKernels:
         structure = structure_of(self.op)
         if self.datatype not in DATATYPE_BITS:
             raise ModelError(f"unknown datatype '{self.datatype}'{nearest_hint(self.datatype, DATATYPE_BITS)}")
-        special, times = special_of(self.op, self.cols), self._times_of(structure, chip)
-        if special is not None and special[0].any():
-            # Some rows are made in another way: both are priced and each row takes its own.
-            times = _chosen(special[0], self._times_of(special[1], chip), times)
+        times = self._times_of(structure, chip)
+        for rows, special in reversed(specials_of(self.op, self.cols)):
+            if rows.any():
+                # Some rows are made in another way: both are priced and each row takes its own.
+                times = _chosen(rows, self._times_of(special, chip), times)
         return with_energy(times, chip, "fp32")
 
     def _times_of(self, structure: Structure, chip: Chip) -> KernelTimes:
         elements = (1.0 * self.rows * self.cols).astype(np.float64)
         per_cycle = chip.arch.num_sms * chip.arch.max_clock_hz
-        chain, waves, threads = self._rows(structure, chip)
+        walk = self._rows(structure, chip)
+        threads = walk.threads
         cold, warm, read = self._bytes(structure, chip, threads)
-        cached = cold + warm
+        cached, lookups = cold + warm, np.zeros(len(self))
         if structure.is_strided:
-            cached = elements * 2 * SECTOR_BYTES
+            cached, lookups = self._strided()
         issued = elements * structure.instructions + self.rows * threads * structure.row_instructions
         inside: dict[str, Floats] = {
             "main memory": moving_time_s(chip, read, cold - read),
-            "cache": cached / (chip.constants["l2_bytes_per_cycle_sm"] * per_cycle),
+            "cache": (cached / chip.constants["l2_bytes_per_cycle_sm"] + lookups) / per_cycle,
             "issue": issued / (LANES * per_cycle),
-            "rows": chain * np.maximum(waves, 1.0),
+            "rows": walk.chain_s * np.maximum(walk.waves, 1.0) + walk.once_s,
         }
         times = np.array(list(inside.values()))
         longest = times.max(axis=0)
-        work = np.array([inside[name] for name in ("main memory", "issue", "rows")])
-        in_part = (work**OVERLAP_POWER).sum(axis=0) ** (1 / OVERLAP_POWER)
-        together = {"full": longest, "part": in_part, "none": work.sum(axis=0)}[structure.overlap]
+        together = longest if not structure.row_threads else _row_time_s(inside, walk)
         floor = np.full(len(self), chip.arch.launch.floor_s * structure.kernels)
         # A kernel of several waits for the last block of the one before, and for that one's result.
         waits = structure.kernels * chip.constants["tile_overhead_s"] if structure.kernels > 1 else 0.0
         # Threads that walk rows wait in the course of these.
-        first = np.zeros(len(self)) if structure.row_threads else first_bytes_time_s(chip, read)
+        first = (
+            np.zeros(len(self))
+            if structure.row_threads
+            else first_bytes_time_s(chip, np.maximum(read, cached - cold) if structure.is_strided else read)
+        )
         serial = {
             "launch": floor,
             "between kernels": np.full(len(self), waits),
@@ -154,30 +176,54 @@ class MemoryKernels:
         first = np.where(self.inputs_in_cache, (1 - hits) * read, read)
         if structure.row_threads:
             # A second pass reads what the resident rows have just read, half of them being written meanwhile.
-            resident = np.minimum(1.0, _resident_rows(chip, threads) / self.rows)
+            resident = np.minimum(1.0, _resident_rows(chip, structure, threads) / self.rows)
             hits = hit_share((read + written / 2) * resident, chip.arch.l2)
         again = structure.rereads * elements * structure.reads * bits / 8
         cold_read = first + again * (1 - hits)
         return cold_read + written, read - first + again * hits, cold_read
 
-    def _rows(self, structure: Structure, chip: Chip) -> tuple[Floats, Floats, Floats]:
-        """Time of the dependent steps of one row, waves of rows, and threads of a row."""
+    def _strided(self) -> tuple[Floats, Floats]:
+        """Bytes that a strided copy gets from the L2 and writes there, and cycles of its lookups in the first-level cache.
+
+        A load of 32 elements in as many rows looks up a line for each. Blocks go through the result in order, of which a row is
+        as long as there are rows: where a block covers several, the columns of one sector come to the same SM.
+        """
+        element_bytes = DATATYPE_BITS[self.datatype] / 8
+        elements = (1.0 * self.rows * self.cols).astype(np.float64)
+        reused = np.clip(STRIDED_BLOCK_ELEMENTS / self.rows, 1.0, max(SECTOR_BYTES / element_bytes, 1.0))
+        return elements * (SECTOR_BYTES / reused + element_bytes), elements
+
+    def _rows(self, structure: Structure, chip: Chip) -> _Walk:
+        """How threads walk the rows."""
         if not structure.row_threads:
-            return np.zeros(len(self)), np.ones(len(self)), np.zeros(len(self))
+            none = np.zeros(len(self))
+            return _Walk(chain_s=none, queueing_s=none, once_s=none, waves=none + 1, in_step=none, threads=none)
         threads = np.full(len(self), float(structure.row_threads))
         if structure.shares_block:
             threads = REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / threads)
         loads = np.maximum(self.cols / (threads * structure.vector), 1.0)
         in_flight = np.minimum(loads, structure.loads_in_flight) * structure.vector * DATATYPE_BITS[self.datatype] / 8
-        resident = np.minimum(self.rows, _resident_rows(chip, threads))
+        held = _resident_rows(chip, structure, threads)
+        waves = self.rows / held
         hit_s = CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        memory_s = _latency_s(chip, resident * np.minimum(threads * in_flight, self._row_bytes))
+        memory_s = _latency_s(chip, np.minimum(self.rows, held) * np.minimum(threads * in_flight, self._row_bytes))
         first_s = np.where(self.inputs_in_cache, hit_s, memory_s)
-        trips = np.maximum(loads / structure.loads_in_flight, 1.0) * (first_s + structure.hits_per_load * hit_s)
-        steps = np.ceil(self.cols / threads) * structure.chain_cycles
+        num_trips = np.maximum(loads / structure.loads_in_flight, 1.0)
+        num_trips += np.where(self.cols % structure.vector == 0, 0.0, structure.head_trips)
+        trips = num_trips * (first_s + structure.hits_per_load * hit_s)
+        queueing_s = np.where(self.inputs_in_cache, 0.0, np.maximum(memory_s - chip.constants["memory_latency_s"], 0.0))
+        steps = np.ceil(self.cols / threads)
         reducing = structure.row_instructions * DEPENDENT_SHARE * DEPENDENT_CYCLES
-        cycles = steps + reducing
-        return trips + cycles / chip.arch.max_clock_hz, self.rows / _resident_rows(chip, threads), threads
+        cycles = steps * structure.chain_cycles + reducing + structure.row_cycles
+        return _Walk(
+            chain_s=trips + cycles / chip.arch.max_clock_hz,
+            queueing_s=num_trips * queueing_s,
+            once_s=steps * structure.first_cycles / chip.arch.max_clock_hz,
+            waves=waves,
+            # A block alone on its SM has nothing beside it whenever it waits.
+            in_step=np.where(held > chip.arch.num_sms, 1 / np.maximum(waves, 1.0), 1.0),
+            threads=threads,
+        )
 
     @property
     def _row_bytes(self) -> Floats:
@@ -194,8 +240,30 @@ def _latency_s(chip: Chip, in_flight_bytes: Floats) -> Floats:
     return loaded_s * np.maximum(UNLOADED_SHARE + (1 - UNLOADED_SHARE) * load, load)
 
 
-def _resident_rows(chip: Chip, threads: Floats) -> Floats:
-    return chip.arch.num_sms * np.floor(chip.arch.sm.max_threads / threads)
+def _row_time_s(inside: Mapping[str, Floats], walk: _Walk) -> Floats:
+    """Time of kernels that walk rows [s].
+
+    What a thread does takes turns with its waiting. Rows of the first wave start at once, so that none computes while others
+    wait; later ones have drifted apart.
+
+    Args:
+        inside: Times by what they are spent on.
+        walk: How the rows are walked.
+    """
+    memory, issue, rows = inside["main memory"], inside["issue"], inside["rows"]
+    # Whose bytes come later than others' computes later as well.
+    alone = rows - walk.queueing_s * np.maximum(walk.waves, 1.0)
+    turns = np.maximum(_partly_overlapped(memory, alone + issue), rows)
+    return turns * walk.in_step + _partly_overlapped(memory, issue, rows) * (1 - walk.in_step)
+
+
+def _partly_overlapped(*times: Floats) -> Floats:
+    return (np.array(times) ** OVERLAP_POWER).sum(axis=0) ** (1 / OVERLAP_POWER)
+
+
+def _resident_rows(chip: Chip, structure: Structure, threads: Floats) -> Floats:
+    most = min(chip.arch.sm.max_threads, structure.most_threads or chip.arch.sm.max_threads)
+    return chip.arch.num_sms * np.maximum(np.floor(most / threads), 1.0)
 
 
 def _chosen(first: Flags, one: KernelTimes, other: KernelTimes) -> KernelTimes:

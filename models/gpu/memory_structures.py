@@ -6,7 +6,7 @@ counted from their sources or chosen on rows that fits may see.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -39,9 +39,11 @@ class Structure:
         vector: Elements that such a thread loads at once.
         loads_in_flight: Loads that such a thread has under way at once, on average.
         shares_block: Blocks of `REDUCE_THREADS` take as many rows as they have, up to what `row_threads` allow.
+        head_trips: Trips to memory before the others in rows that are no multiple of `vector`: elements before the first vector.
         hits_per_load: Dependent trips to the cache for each load, beside the one to memory: a second pass.
-        overlap: How times that overlap add up: `full` is the longest, `part` a mean between that and the sum, `none` the
-            sum (few blocks with barriers between loading, computing and storing, or warps that all start at once).
+        row_cycles: Dependent cycles of each row beside its elements and reductions: places of its elements, barriers.
+        first_cycles: Cycles per element of a thread, once: fetching instructions that no loop repeats.
+        most_threads: Threads that registers leave room for on an SM; 0 where only the SM's own limit counts.
         is_strided: Reads or writes of neighbouring threads are in different sectors.
     """
 
@@ -58,10 +60,21 @@ class Structure:
     vector: int = 1
     loads_in_flight: float = 1
     shares_block: bool = False
+    head_trips: float = 0
     hits_per_load: float = 0
-    overlap: Literal["full", "part", "none"] = "full"
+    row_cycles: float = 0
+    first_cycles: float = 0
+    most_threads: int = 0
     is_strided: bool = False
 
+
+SOFTMAX_INSTRUCTIONS: Final = 66.0
+"""Instructions per element: 34, and 4 of the special function units (two exponentials, a division), each the time of 8.
+
+Source: counted (assumption); CUDA C++ Programming Guide, arithmetic throughput: 16 of them per cycle of an SM, 128 others."""
+
+SOFTMAX_BARRIER_CYCLES: Final = 800.0
+"""Cycles of two reductions over a block of 1,024 threads: 20 shuffles, 4 barriers and 4 trips to shared memory of about 30."""
 
 STRUCTURES: Final[dict[MemoryOp, Structure]] = {
     # Vectorised element-wise kernels: 16-byte accesses, a few instructions per element; erf and exp take some twenty.
@@ -77,23 +90,23 @@ STRUCTURES: Final[dict[MemoryOp, Structure]] = {
     # normalised row, which is read again. Layer norm's statistics are Welford's update, with a division per element in
     # sequence, and three values to reduce; RMS norm's are one sum.
     "layernorm": Structure(
-        rereads=1, row_threads=128, vector=4, hits_per_load=1, overlap="part",
-        instructions=20, row_instructions=300, chain_cycles=120,
+        rereads=1, row_threads=128, vector=4, hits_per_load=1,
+        instructions=20, row_instructions=240, chain_cycles=110,
     ),
     "rmsnorm": Structure(
-        rereads=1, row_threads=128, vector=4, loads_in_flight=2, hits_per_load=1, overlap="part",
-        instructions=10, row_instructions=200, chain_cycles=45,
+        rereads=1, row_threads=128, vector=4, loads_in_flight=2, hits_per_load=1,
+        instructions=10, row_instructions=140, chain_cycles=45,
     ),
     # `reduce_kernel`: blocks of 512 threads over up to 16 rows, four elements a load; compilers unroll its loop.
     "rowsum": Structure(
-        writes=0, writes_per_row=1, row_threads=32, vector=4, loads_in_flight=3, shares_block=True, overlap="part",
+        writes=0, writes_per_row=1, row_threads=32, vector=4, loads_in_flight=3, head_trips=1, shares_block=True,
         instructions=4, row_instructions=60,
     ),
-    # `cunn_SoftMaxForwardSmem`: a block of up to 1,024 threads a row, which it keeps in shared memory: maximum, sum of
-    # exponentials, result, with barriers between.
+    # A block of 1,024 threads a row, which it keeps in shared memory: maximum, sum of exponentials, result, with barriers
+    # between (`cunn_SoftMaxForwardSmem`).
     "softmax": Structure(
-        row_threads=1024, vector=8, overlap="none",
-        instructions=34, row_instructions=80,
+        row_threads=1024, vector=8,
+        instructions=SOFTMAX_INSTRUCTIONS, row_instructions=80, row_cycles=SOFTMAX_BARRIER_CYCLES,
     ),
     "transpose": Structure(is_strided=True, instructions=20),
     # Per-tensor fp8: clear the maximum, find it, divide and convert.
@@ -104,18 +117,31 @@ STRUCTURES: Final[dict[MemoryOp, Structure]] = {
 PersistentSoftmax.cuh and SoftMax.cu, Copy.cu; instruction counts and chains are assumptions, counted from those sources."""
 
 WARP_SOFTMAX: Final = Structure(
-    row_threads=32, vector=32, overlap="none", instructions=40, row_instructions=60, chain_cycles=180
-)
-"""Rows of at most 1,024 elements: a warp each, all elements loaded at once, kept in registers (PersistentSoftmax.cuh)."""
+    row_threads=32, vector=32, most_threads=1024,
+    instructions=SOFTMAX_INSTRUCTIONS, row_instructions=60, first_cycles=160,
+)  # fmt: skip
+"""Short rows: a warp each, all elements loaded at once and kept in registers (PersistentSoftmax.cuh). Its code has no loop, so that a
+first warp waits for instructions (assumption: half a kilobyte per element, a line of 128 bytes in 40 cycles)."""
+
+REGISTER_SOFTMAX: Final = Structure(
+    row_threads=1024, loads_in_flight=9, most_threads=2048,
+    instructions=SOFTMAX_INSTRUCTIONS, row_instructions=80, row_cycles=SOFTMAX_BARRIER_CYCLES,
+)  # fmt: skip
+"""Rows of up to 9 elements for each thread of a block, which keep them in registers (SoftMax.cu, `cunn_SoftMaxForwardReg`)."""
+
+LONE_REGISTER_SOFTMAX: Final = replace(REGISTER_SOFTMAX, most_threads=1024)
+"""The same from 5 elements a thread on, which take more than the 32 registers that leave room for a second block.
+
+Source: bandwidth of PyTorch's softmax on a B200 falls by a third from 4,096 to 4,224 elements (published measurements)."""
 
 UNALIGNED_NORM: Final = Structure(
-    rereads=1, kernels=2, row_threads=512, vector=1, hits_per_load=1, overlap="part",
+    rereads=1, kernels=2, row_threads=512, vector=1, hits_per_load=1,
     instructions=30, row_instructions=200, chain_cycles=20,
 )  # fmt: skip
 """Norms of rows that are no multiple of 4: moments and result in two kernels, one element a load (layer_norm_kernel.cu)."""
 
 BLOCK_SUM: Final = Structure(
-    writes=0, writes_per_row=1, row_threads=512, vector=4, loads_in_flight=3, overlap="part",
+    writes=0, writes_per_row=1, row_threads=512, vector=4, loads_in_flight=3, head_trips=1,
     instructions=4, row_instructions=60,
 )  # fmt: skip
 """Sums of rows with 256 elements or more for each thread of a warp: the block's warps share one row (Reduce.cuh)."""
@@ -123,8 +149,12 @@ BLOCK_SUM: Final = Structure(
 BLOCK_SUM_COLS: Final = 256 * 32
 """Elements of the shortest such row (Reduce.cuh, `max_values_per_thread`)."""
 
-SMALL_SOFTMAX_COLS: Final = 1024
-"""Rows of at most so many elements are softmaxed by one warp that keeps them in registers (PersistentSoftmax.cuh)."""
+WARP_SOFTMAX_COLS: Final = 1024
+"""Elements of the longest row that one warp softmaxes (PersistentSoftmax.cuh; 2,048 in later versions)."""
+SHARED_REGISTER_COLS: Final = 4 * 1024
+"""Elements of the longest row whose block leaves room for another on its SM."""
+REGISTER_SOFTMAX_COLS: Final = 9 * 1024
+"""Elements of the longest row that a block's registers keep (SoftMax.cu, `potential_register_count` below 10)."""
 
 REDUCE_THREADS: Final = 512
 """Threads of a block of `reduce_kernel`, over up to 16 rows (Reduce.cuh, `max_reduce_threads`)."""
@@ -143,12 +173,16 @@ def structure_of(op: MemoryOp) -> Structure:
     return STRUCTURES[op]
 
 
-def special_of(op: MemoryOp, cols: Ints) -> tuple[npt.NDArray[np.bool_], Structure] | None:
-    """Which rows another kernel takes, and how that is made."""
+def specials_of(op: MemoryOp, cols: Ints) -> tuple[tuple[npt.NDArray[np.bool_], Structure], ...]:
+    """Which rows other kernels take, and how these are made; the first that takes a row makes it."""
     if op == "softmax":
-        return cols <= SMALL_SOFTMAX_COLS, WARP_SOFTMAX
+        return (
+            (cols <= WARP_SOFTMAX_COLS, WARP_SOFTMAX),
+            (cols <= SHARED_REGISTER_COLS, REGISTER_SOFTMAX),
+            (cols <= REGISTER_SOFTMAX_COLS, LONE_REGISTER_SOFTMAX),
+        )
     if op == "rowsum":
-        return cols >= BLOCK_SUM_COLS, BLOCK_SUM
+        return ((cols >= BLOCK_SUM_COLS, BLOCK_SUM),)
     if op in ("layernorm", "rmsnorm"):
-        return cols % 4 != 0, UNALIGNED_NORM
-    return None
+        return ((cols % 4 != 0, UNALIGNED_NORM),)
+    return ()

@@ -78,6 +78,30 @@ def test_clusters_round_tiles_up() -> None:
     assert odd == even
 
 
+def test_the_vendors_int8_products_are_amperes_on_every_chip_and_split_no_reduction() -> None:
+    # fp8 has the same rate, but instructions that read shared memory themselves.
+    chip = chip_of("h100_sxm")
+    integer, floating = (
+        replace(gemms((8192, 8192, 8192), (32, 1024, 8192), datatype=datatype), output_bits=32).times(chip)
+        for datatype in ("int8", "fp8")
+    )
+    assert [choice.split()[-1] for choice in integer.choices][1] == "1"
+    assert floating.choices[1].split()[-1] != "1"
+    assert integer.time_s[0] > floating.time_s[0] / 0.7
+
+
+def test_warps_that_wait_at_each_step_add_it_to_their_products() -> None:
+    chip = chip_of("h100_sxm")
+    times = gemms((4096, 4096, 4096), datatype="fp32").times(chip)
+    _, rows, _, cols, _, split = times.choices[0].replace(",", "").split()
+    rounds = np.ceil(np.ceil(4096 / int(rows)) * np.ceil(4096 / int(cols)) * int(split) / chip.arch.num_sms)
+    length = np.ceil(4096 / int(split) / 32)
+    lanes = 128 * 64 / 72 * chip.constants["tensor_efficiency"]
+    products = rounds * int(rows) * int(cols) * length * 32 / lanes / chip.arch.max_clock_hz
+    main_loop = times.overlapped_s["main loop"]["vector units"][0]
+    assert main_loop == pytest.approx(products + rounds * length * chip.constants["k_step_s"], rel=2e-3)
+
+
 def test_a_block_a_row_quantises_in_waves() -> None:
     chip = chip_of("h100_sxm")
     slots = 2 * chip.arch.num_sms  # blocks of 1,024 threads

@@ -39,10 +39,10 @@ def test_streams_in_one_direction_lose_less():
 
 def test_a_block_walks_its_row_in_dependent_steps():
     # One row of 4,096: 8 loads of 128 x 4 elements, two at once, each 0.7 of 0.6 us and a little more for the 2 KiB under
-    # way, and a hit of 260 cycles; 32 elements of 45 cycles; half of 200 instructions after one another.
+    # way, and a hit of 260 cycles; 32 elements of 45 cycles; half of 140 instructions after one another.
     chip = chip_of()
     latency = 0.6e-6 * (0.7 + 0.3 * 2048 / (3350e9 * 0.6e-6))
-    chain = 4 * (latency + 260 / 1.98e9) + (32 * 45 + 100 * 4.5) / 1.98e9
+    chain = 4 * (latency + 260 / 1.98e9) + (32 * 45 + 70 * 4.5) / 1.98e9
     times = kernels("rmsnorm", [1], [4096]).times(chip)
     assert times.overlapped_s["work"]["rows"] == pytest.approx(chain)
     assert times.regime[0] == 2
@@ -62,10 +62,16 @@ def test_blocks_share_long_rows_of_a_sum():
     assert longer < shorter / 2
 
 
-def test_a_transpose_moves_two_sectors_per_element_through_the_cache():
-    chip = chip_of()
-    times = kernels("transpose", [4096], [4096]).times(chip)
-    assert times.overlapped_s["work"]["cache"] == pytest.approx(4096 * 4096 * 64 / (40 * 132 * 1.98e9))
+def test_a_transpose_looks_up_a_line_and_fetches_a_sector_for_each_element():
+    times = kernels("transpose", [4096], [4096]).times(chip_of())
+    cycles = 1 + (32 + 2) / 40
+    assert times.overlapped_s["work"]["cache"] == pytest.approx(4096 * 4096 * cycles / (132 * 1.98e9))
+
+
+def test_blocks_of_a_transpose_that_cover_several_rows_of_the_result_reuse_sectors():
+    # A block of 512 elements covers 4 columns of 128 rows, so that 1 of 4 elements fetches its sector.
+    times = kernels("transpose", [128], [4096]).times(chip_of())
+    assert times.overlapped_s["work"]["cache"] == pytest.approx(128 * 4096 * (1 + (32 / 4 + 2) / 40) / (132 * 1.98e9))
 
 
 def test_a_second_pass_hits_while_the_cache_holds_the_first():
@@ -77,6 +83,26 @@ def test_a_second_pass_hits_while_the_cache_holds_the_first():
 def test_short_rows_are_softmaxed_by_a_warp_and_long_ones_by_a_block():
     at_limit, beyond = kernels("softmax", [1, 1], [1024, 1032]).times(chip_of()).time_s
     assert beyond < at_limit
+
+
+def test_softmax_of_more_than_4_elements_a_thread_leaves_an_sm_one_block():
+    # 264 rows: 2 a block of whose registers let another in, then 1.
+    shared, lone = kernels("softmax", [264, 264], [4096, 5120]).times(chip_of()).overlapped_s["work"]["rows"]
+    assert lone > 1.7 * shared
+
+
+def test_rows_of_one_wave_take_turns_with_their_waiting_and_those_of_many_waves_overlap_it():
+    # 4,224 warps fit at once; ten waves of them cost less than ten times as much.
+    one_wave, ten_waves = (
+        kernels("softmax", [4224, 42240], [1024, 1024]).times(chip_of()).serial_s["what does not overlap"]
+    )
+    assert one_wave > 0
+    assert ten_waves < 7 * one_wave
+
+
+def test_rows_that_start_between_vectors_take_a_trip_more():
+    aligned, between = kernels("rowsum", [16, 16], [1024, 1025]).times(chip_of()).overlapped_s["work"]["rows"]
+    assert between > aligned + 0.4e-6
 
 
 def test_rows_that_are_no_multiple_of_4_take_two_kernels():
