@@ -400,14 +400,14 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
 
 def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
     """Decoding and the prompts of others, each by kernels; both per token that a request gains."""
-    per_token = float(state.steps_per_request[idx]) / max(1, osl - 1)
-    prompts = float(state.prompts_per_step[idx])
+    tokens = max(1, osl - 1)
+    per_token, prompts = float(state.steps_per_request[idx]) / tokens, float(state.prompts_met[idx]) / tokens
     return sum_of(
         "TPOT",
         "s",
         [
             _scaled("decoding", state.decode_parts_s, per_token, idx),
-            _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
+            _scaled("prompts of others", state.prompt_parts_s, prompts, idx),
         ],
     )
 
