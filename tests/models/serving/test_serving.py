@@ -182,6 +182,11 @@ def test_accepted_drafts_speed_up_and_rejected_ones_slow_down(service: ServiceMa
     assert good < 0.5 * plain < plain < bad
 
 
+def test_weights_of_four_bits_are_multiplied_in_bf16() -> None:
+    published = numerics_of(load_language_model("llama3.1_8b").model_copy(update={"datatype": "int4"}))
+    assert (published.datatype, published.weight_bits) == ("bf16", 4)
+
+
 def test_tensor_parallelism_never_adds_weights_to_a_chip() -> None:
     for name in ("llama3.1_70b", "deepseek_v3", "gpt_oss_120b"):
         model = load_language_model(name)
