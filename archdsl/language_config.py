@@ -58,7 +58,30 @@ WITHOUT_EFFECT = frozenset(
         "layer_types",
     ]
 )
-"""Keys that change neither sizes nor work as far as the models go (`quantization_config`: see `_weight_bits`)."""
+"""Keys that change neither sizes nor work as far as the models go, or are read as maps (`quantization_config`, `rope_scaling`)."""
+
+EXPERT_METHODS = {"mxfp4": 4.25}
+"""Methods that quantise routed experts alone, with their bits a weight, scales included. Source: OpenAI, gpt-oss model card, 2025."""
+MATRIX_METHODS = {"fp8": "fp8", "awq": "int4", "gptq": "int4"}
+"""Methods that quantise every matrix of the layers, with the datatype of its weights (AWQ and GPTQ multiply in bf16)."""
+
+KEYS = {
+    "num_layers": "num_hidden_layers",
+    "vocabulary_size": "vocab_size",
+    "num_heads": "num_attention_heads",
+    "num_kv_heads": "num_key_value_heads",
+    "window_tokens": "sliding_window",
+    "top_k": "num_experts_per_tok",
+    "num_shared": "n_shared_experts",
+    "num_dense_layers": "first_k_dense_replace",
+    "query_rank": "q_lora_rank",
+    "kv_rank": "kv_lora_rank",
+    "nope_dim": "qk_nope_head_dim",
+    "rope_dim": "qk_rope_head_dim",
+    "value_dim": "v_head_dim",
+    "max_tokens": "max_position_embeddings",
+}
+"""Keys of a `config.json` that are called otherwise here, for messages."""
 
 STRUCTURAL = ("kv_lora_rank", "q_lora_rank", "n_routed_experts", "num_local_experts", "num_experts")
 """Keys of latent attention and experts: a model whose type has none of them is not what its file says."""
@@ -128,7 +151,7 @@ def read_language_config(path: str | Path, name: str | None = None) -> LanguageM
     """
     file = str(path)
     try:
-        parsed: object = json.loads(Path(path).read_text(encoding="utf-8"))
+        parsed: object = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise WorkloadError("", [_whole_file(file, f"not JSON: {error}")]) from error
     if not isinstance(parsed, dict):
@@ -149,8 +172,8 @@ def language_model_of(values: Mapping[str, object], file: str, name: str) -> Lan
     try:
         model = READERS[model_type](config, name)
     except ValidationError as error:
-        messages = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise WorkloadError("", [_whole_file(file, messages)]) from error
+        faults = [_key_fault(file, one["loc"], one["msg"], one["input"]) for one in error.errors()]
+        raise WorkloadError("", faults) from error
     unknown = sorted(set(values) - config.read - WITHOUT_EFFECT)
     for key in STRUCTURAL:
         if key in unknown and values[key] is not None:
@@ -175,10 +198,11 @@ def _model(
         notes.append(f"torch_dtype '{dtype}' is not known; bfloat16 is taken")
     if config.text("hidden_act", "silu") not in ("silu", "swish", "gelu"):
         notes.append(f"activation '{config.text('hidden_act', 'silu')}' is taken for one of the cost of silu")
-    datatype = DATATYPES.get(dtype, "bf16")
-    bits = _weight_bits(config)
-    if bits is not None and experts is None and bits in (8, 4):
-        datatype = {8: "fp8", 4: "fp4"}[int(bits)]
+    if dtype == "float32":
+        notes.append("weights are published in float32; they are served in bf16")
+    quantised = _matrix_datatype(config)
+    if quantised is not None:
+        notes.append(f"scales of the {quantised} weights are left out")
     return LanguageModel(
         schema_version=1,
         kind="language_model",
@@ -189,27 +213,78 @@ def _model(
         vocabulary_size=config.whole("vocab_size"),
         has_tied_embeddings=config.flag("tie_word_embeddings"),
         has_feed_forward_bias=config.flag("mlp_bias"),
-        max_tokens=config.whole("max_position_embeddings", 0) or None,
+        max_tokens=_max_tokens(config),
         attention=attention,
         experts=experts,
-        datatype=datatype,
+        datatype=quantised or DATATYPES.get(dtype, "bf16"),
         source=config.file,
         notes=tuple(notes),
     )
 
 
-def _weight_bits(config: _Config) -> float | None:
-    """Bits of a quantised weight as the file says, scales included where they are known."""
+def _max_tokens(config: _Config) -> int | None:
+    """Longest context: what positions are scaled to counts, where the file has the length before.
+
+    Source: recalled: vLLM, `_get_and_verify_max_len`: the factor multiplies the original length (yarn) or the one that the file
+    states (linear, dynamic); other kinds state the scaled one.
+    """
+    stated = config.whole("max_position_embeddings", 0)
+    scaling = config.values.get("rope_scaling") or config.values.get("rope_parameters")
+    if not stated or not isinstance(scaling, dict):
+        return stated or None
+    scaling = cast("dict[str, object]", scaling)
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor", 1.0)
+    if kind not in ("yarn", "linear", "dynamic"):
+        return stated
+    original = scaling.get("original_max_position_embeddings", stated) if kind == "yarn" else stated
+    if (
+        not isinstance(factor, int | float)
+        or not isinstance(original, int | float)
+        or not 1 <= factor <= 1e6
+        or not 1 <= original <= 1e9
+    ):
+        raise config.fault("rope_scaling", f"factor {factor!r} of {original!r} tokens: numbers from 1 are needed here")
+    return max(stated, int(original * factor))
+
+
+def _quantisation(config: _Config) -> tuple[str, Mapping[str, object]] | None:
+    """How the weights are quantised, and what the file says of it; None where they are not."""
     found = config.values.get("quantization_config")
-    if not isinstance(found, dict):
+    if found is None:
         return None
-    method = str(cast("dict[str, object]", found).get("quant_method", ""))
-    known = {"mxfp4": 4.25, "fp8": 8.0, "awq": 4.0, "gptq": 4.0}
-    if method not in known:
+    if not isinstance(found, dict):
+        raise config.fault("quantization_config", f"{found!r} is not a map of keys")
+    values = cast("dict[str, object]", found)
+    method = str(values.get("quant_method", ""))
+    if method not in (*EXPERT_METHODS, *MATRIX_METHODS):
+        known = (*EXPERT_METHODS, *MATRIX_METHODS)
         raise config.fault(
-            "quantization_config.quant_method", f"unknown method '{method}'{nearest_hint(method, known)}"
+            "quantization_config.quant_method",
+            f"unknown method '{method}'{nearest_hint(method, known)}; else leave quantization_config out and name the datatypes "
+            "with --quantisation",
         )
-    return known[method]
+    return method, values
+
+
+def _expert_bits(config: _Config) -> float | None:
+    """Bits of a routed expert's weight, where they are not those of all matrices."""
+    found = _quantisation(config)
+    return None if found is None else EXPERT_METHODS.get(found[0])
+
+
+def _matrix_datatype(config: _Config) -> str | None:
+    """Datatype of the weights of all matrices of the layers, where it is not that of the others."""
+    found = _quantisation(config)
+    if found is None or found[0] not in MATRIX_METHODS:
+        return None
+    method, values = found
+    bits = values.get("bits", values.get("w_bit", 4))
+    if method != "fp8" and bits != 4:
+        raise config.fault(
+            "quantization_config.bits",
+            f"{method} with {bits!r} bits; 4 are known: leave quantization_config out and choose --quantisation int8_weights",
+        )
+    return MATRIX_METHODS[method]
 
 
 def _grouped(
@@ -243,10 +318,10 @@ def _grouped(
 
 def _windows(config: _Config) -> tuple[int | None, int]:
     """Window, and how many layers keep one."""
-    if not config.is_given("sliding_window") or config.values.get("use_sliding_window") is False:
-        config.read.add("use_sliding_window")
+    # Qwen's files have a window even where it is not used, and it is not unless they say so.
+    is_used = config.flag("use_sliding_window", not config.text("model_type", "").startswith("qwen"))
+    if not config.is_given("sliding_window") or not is_used:
         return None, 0
-    config.read.add("use_sliding_window")
     layers = config.whole("num_hidden_layers")
     kinds = config.values.get("layer_types")
     if not isinstance(kinds, list):
@@ -284,7 +359,7 @@ def _read_mixtral(config: _Config, name: str) -> LanguageModel:
         num_experts=config.whole("num_local_experts"),
         top_k=config.whole("num_experts_per_tok"),
         intermediate_size=config.whole("intermediate_size"),
-        weight_bits=_weight_bits(config),
+        weight_bits=_expert_bits(config),
     )
     return _model(config, name, _grouped(config), experts, has_dense=False)
 
@@ -297,7 +372,7 @@ def _read_qwen3_moe(config: _Config, name: str) -> LanguageModel:
         num_experts=config.whole("num_experts"),
         top_k=config.whole("num_experts_per_tok"),
         intermediate_size=config.whole("moe_intermediate_size"),
-        weight_bits=_weight_bits(config),
+        weight_bits=_expert_bits(config),
     )
     bias = config.flag("attention_bias")
     attention = _grouped(config, input_bias=bias, output_bias=bias, head_norms=True)
@@ -310,7 +385,7 @@ def _read_gpt_oss(config: _Config, name: str) -> LanguageModel:
         top_k=config.whole("num_experts_per_tok"),
         intermediate_size=config.whole("intermediate_size"),
         has_bias=True,
-        weight_bits=_weight_bits(config),
+        weight_bits=_expert_bits(config),
     )
     bias = config.flag("attention_bias", True)
     attention = _grouped(config, input_bias=bias, output_bias=bias, sinks=True)
@@ -335,7 +410,7 @@ def _read_deepseek(config: _Config, name: str) -> LanguageModel:
         num_shared=config.whole("n_shared_experts", 0),
         num_dense_layers=config.whole("first_k_dense_replace", 0),
         has_router_correction=config.text("topk_method", "") == "noaux_tc",
-        weight_bits=_weight_bits(config),
+        weight_bits=_expert_bits(config),
     )
     model = _model(config, name, attention, experts)
     if config.values.get("num_nextn_predict_layers"):
@@ -356,6 +431,13 @@ READERS: dict[str, Callable[[_Config, str], LanguageModel]] = {
     "deepseek_v3": _read_deepseek,
 }
 """What reads each `model_type`; a further one is a function and a line here."""
+
+
+def _key_fault(file: str, loc: tuple[int | str, ...], message: str, value: object) -> Diagnostic:
+    """A fault where the file has it: its key, and the value seen."""
+    key = KEYS.get(str(loc[-1]), str(loc[-1])) if loc else ""
+    seen = f", not {value!r}" if isinstance(value, int | float | str) else ""
+    return Diagnostic(file=file, line=0, column=0, path=key, message=f"{message[:1].lower()}{message[1:]}{seen}")
 
 
 def _whole_file(file: str, message: str) -> Diagnostic:

@@ -40,5 +40,7 @@ def load_language_model(path_or_preset: str | Path) -> LanguageModel:
         return read_language_config(path)
     if text.endswith((".yaml", ".yml")):
         return validate_document(read_yaml(path, WorkloadError, text), LanguageModel, WorkloadError)
+    if path.is_dir():
+        raise WorkloadError(f"{text}: a folder without a config.json; name the file")
     hint = nearest_hint(text, list_language_models())
     raise WorkloadError(f"unknown language model '{text}'{hint} (a file is a config.json or ends in .yaml)")

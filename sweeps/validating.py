@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -19,6 +22,7 @@ from ..archdsl import (
     list_systems,
     load_description,
     load_system,
+    nearest_hint,
 )
 from ..models import (
     Fit,
@@ -141,14 +145,22 @@ def fitted(
         source: Where the measurements come from.
 
     Raises:
-        ModelError: As `compare`, or more than twelve constants.
+        ModelError: As `compare`, a bad name, more than twelve constants, or one that changes nothing.
         ArchError: A bad description.
     """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ModelError(f"'{name}' is no name of a calibration; write letters, digits and _, such as own_cold")
     tables = [read_measurements(path, column) for path in data]
+    if len({one.table.digest for one in tables}) < len(tables):
+        raise ModelError("the same table is given twice, and would count twice; leave one out")
     described, _ = _described(tables[0], arch)
     start = _target(described, "datasheet", None)
     known = described.calibrations.get(name)
-    names = list(constants) if constants else list(known.constants) if known else _that_matter(tables, start)
+    if constants:
+        names = list(dict.fromkeys(constants))
+        _require_effect(tables, start, names)
+    else:
+        names = list(known.constants) if known else _that_matter(tables, start)
     if known is not None:
         start = start.with_constants({key: value for key, value in known.constants.items() if key in names})
     fit = fit_constants([table.measurements for table in tables], start, names)
@@ -165,10 +177,23 @@ def fitted(
     return calibration, fit, described
 
 
-def calibration_yaml(described: Description, name: str, calibration: Calibration) -> str:
-    """A description that adds a calibration to the one that was fitted."""
+def calibration_yaml(
+    described: Description, name: str, calibration: Calibration, *, arch: str, folder: Path = Path()
+) -> str:
+    """A description that adds a calibration to the one that was fitted.
+
+    Args:
+        described: What was fitted.
+        name: Name of the calibration.
+        calibration: Its constants.
+        arch: How the user named what was fitted, or the chip of the preset system that was.
+        folder: Where the description will be; a file that it extends is named from there.
+    """
     inner = dump_spec(calibration).rstrip("\n").replace("\n", "\n    ")
-    return f"extends: {described.name}\ncalibrations:\n  {name}:\n    {inner}\n"
+    base = described.name
+    if Path(arch).is_file() and load_description(arch) == described:
+        base = json.dumps(os.path.relpath(arch, folder), ensure_ascii=False)
+    return f"extends: {base}\ncalibrations:\n  {name}:\n    {inner}\n"
 
 
 def document_of(compared: Compared, num_worst: int = 10) -> dict[str, object]:
@@ -271,12 +296,41 @@ def _counted(table: MeasuredTable, described: Any, mode: Mode, calibration: str 
 
 def _that_matter(tables: Sequence[MeasuredTable], start: Any) -> list[str]:
     """Constants that change what is predicted for the tables."""
-    found: list[str] = []
-    plain = [one.kernels.times(start).time_s for table in tables for one in table.measurements]
-    for name, constant in start.known_constants.items():
-        moved = constant.high if start.constants[name] < constant.high else constant.low
-        trial = start.with_constants({name: moved})
-        changed = [one.kernels.times(trial).time_s for table in tables for one in table.measurements]
+    plain = _predicted(tables, start)
+    return [name for name in start.known_constants if _matters(tables, start, plain, name)]
+
+
+def _require_effect(tables: Sequence[MeasuredTable], start: Any, names: Sequence[str]) -> None:
+    """Check that every constant to fit is known and changes what is predicted.
+
+    Raises:
+        ModelError: One is not, or does not, so that what a search ends with would mean nothing.
+    """
+    known = start.known_constants
+    for name in names:
+        if name not in known:
+            raise ModelError(f"unknown constant '{name}'{nearest_hint(name, known)}")
+    plain = _predicted(tables, start)
+    idle = [name for name in names if not _matters(tables, start, plain, name)]
+    if idle:
+        fitting = ", ".join(_that_matter(tables, start))
+        raise ModelError(f"{', '.join(idle)}: changes no row of these tables; fit those that do: {fitting}")
+
+
+def _matters(tables: Sequence[MeasuredTable], start: Any, plain: Sequence[Any], name: str) -> bool:
+    """Whether a constant at an end of its range changes what is predicted for the tables."""
+    constant = start.known_constants[name]
+    for value in (constant.high, constant.low):
+        changed = _predicted(tables, start.with_constants({name: value}))
         if any((before != after).any() for before, after in zip(plain, changed, strict=True)):
-            found.append(name)
+            return True
+    return False
+
+
+def _predicted(tables: Sequence[MeasuredTable], target: Any) -> list[Any]:
+    """What is predicted of every batch of the tables, in what was measured of it."""
+    found: list[Any] = []
+    for one in (one for table in tables for one in table.measurements):
+        times = one.kernels.times(target)
+        found.append(times.time_s if one.quantity == "time_s" or times.energy_j is None else times.energy_j)
     return found

@@ -85,9 +85,12 @@ def serve_disaggregated(service: Service, pools: Pools, requests_per_s: float) -
         requests_per_s: Requests that arrive at random.
 
     Raises:
-        ModelError: A layout does not suit the model or the system, or the rate is too high for a pool; it says by how much.
+        ModelError: A layout does not suit the model or the system, or the rate is no number above 0 or too
+            high for a pool; it says by how much.
         InfeasibleError: Memory does not hold the weights, or not the sequences that decode at this rate.
     """
+    if not (requests_per_s > 0 and math.isfinite(requests_per_s)):
+        raise ModelError(f"rate {requests_per_s:g} is not a number above 0")
     for layout in (pools.prefill, pools.decode):
         require_service(service, layout, 1)
     if pools.num_chips > service.fabric.num_chips:

@@ -85,6 +85,8 @@ class SteadyState:
         lone_prompt_s: A prompt alone on an idle instance, until its first token [s].
         mixed_prompt_s: A prompt's own steps among those that decode [s].
         prompts_per_step: Prompts that end in a step, as a request that decodes sees the others.
+        prompt_wait_s: What a request waits for prompts of others before its own [s].
+        prompts_met: Prompts of others that a request meets while it decodes; those that it waited for it does not meet again.
         steps_per_request: Steps in which a request decodes.
         tpot_s: Time per output token after the first [s].
         decode_parts_s: Parts of `decode_step_s`.
@@ -101,6 +103,8 @@ class SteadyState:
     lone_prompt_s: Floats
     mixed_prompt_s: Floats
     prompts_per_step: Floats
+    prompt_wait_s: Floats
+    prompts_met: Floats
     steps_per_request: Floats
     tpot_s: Floats
     decode_parts_s: Mapping[str, Floats]
@@ -161,6 +165,8 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
     prompt_parts = _prompt_parts(decode, added, chunks / together, is_mixed=is_mixed) | {"scheduler": chunks * host_s}
     prompt_s = total_of(prompt_parts)
     step_s = decode_step_s + others * prompt_s
+    wait_s = _prompt_wait_s(batch, others * np.maximum(0.0, prompt_s) / step_s, others * steps_per_request, prompt_s)
+    met = others * steps_per_request - np.divide(wait_s, prompt_s, out=np.zeros_like(wait_s), where=wait_s > 0)
     return SteadyState(
         users=users,
         batch=batch,
@@ -168,10 +174,13 @@ def steady_state(timer: StepTimer, layouts: Layouts, engine: Engine, traffic: Tr
         decode_step_s=decode_step_s,
         prompt_s=prompt_s,
         lone_prompt_s=lone_chunks * (alone.time_s + host_s),
-        mixed_prompt_s=chunks * (decode_step_s * is_mixed + np.maximum(1.0, together) * prompt_s / chunks),
+        # Beside it stand the prompts of others that fall into its steps, so that nobody's prompt is left out of a round.
+        mixed_prompt_s=chunks * decode_step_s * is_mixed + (1 + others * chunks) * prompt_s,
         prompts_per_step=others,
+        prompt_wait_s=wait_s,
+        prompts_met=met,
         steps_per_request=np.full_like(users, steps_per_request),
-        tpot_s=step_s * steps_per_request / max(1, traffic.osl - 1),
+        tpot_s=(decode_step_s * steps_per_request + met * prompt_s) / max(1, traffic.osl - 1),
         decode_parts_s=decode_parts,
         prompt_parts_s=prompt_parts,
         dynamic_j_per_step=(1 + speculation.draft_share) * decode.dynamic_j
@@ -196,6 +205,25 @@ def _batch(engine: Engine, new: float, steps_per_request: float, users: Floats) 
     batch = np.minimum(served, room * (steps_per_request + max(1.0, tokens / room)) / tokens)
     left = np.maximum(1.0, room - batch * queries)
     return batch, np.ceil(new / left - 1e-9)
+
+
+def _prompt_wait_s(batch: Floats, busy: Floats, others: Floats, prompt_s: Floats) -> Floats:
+    """What a request waits for prompts of others before its own, at fixed concurrency [s].
+
+    It finds prompts of others in service for a share `busy` of time and waits for them as in an M/D/1 queue (prompts of one
+    workload take the same time), at most as if all users had asked together: then half of the others' prompts come first.
+
+    Source: Pollaczek-Khinchine mean wait, e.g. Kleinrock, Queueing Systems I, 1975, equation 5.63, without variance.
+
+    Args:
+        batch: Sequences of the batch `[n]`.
+        busy: Share of time in which prompts are worked on `[n]`.
+        others: Prompts of others while a request decodes, were it to wait for none `[n]`.
+        prompt_s: What one adds `[n]` [s]; where a larger step is made faster it is below 0, and nobody waits for it.
+    """
+    one_s, busy = np.maximum(0.0, prompt_s), np.minimum(0.999, busy)
+    at_most = np.minimum(np.maximum(0.0, batch - 1) / 2, others) * one_s
+    return np.minimum(busy * one_s / (2 * (1 - busy)), at_most)
 
 
 def _added(mixed: Floats, decode: Floats, engine: Engine) -> Floats:

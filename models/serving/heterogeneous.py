@@ -72,7 +72,9 @@ class FeedForwardPool:
             ModelError: It does not multiply that datatype.
         """
         if datatype not in self.ops_per_s:
-            raise ModelError(f"{self.name}: no datatype '{datatype}'{nearest_hint(datatype, self.ops_per_s)}")
+            raise ModelError(
+                f"{self.name}: no datatype '{datatype}'{nearest_hint(datatype, self.ops_per_s)}; name one with --quantisation"
+            )
         return self.ops_per_s[datatype]
 
 

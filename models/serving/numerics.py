@@ -98,7 +98,8 @@ def numerics_of(model: LanguageModel, quantisation: str = PUBLISHED, kv: str = "
 
 
 def _published(model: LanguageModel) -> Numerics:
-    name = {"fp16": "bf16", "fp32": "bf16", "tf32": "bf16"}.get(model.datatype, model.datatype)
+    # Weights of four bits (AWQ, GPTQ) are multiplied in bf16.
+    name = {"fp16": "bf16", "fp32": "bf16", "tf32": "bf16", "int4": "int4_weights"}.get(model.datatype, model.datatype)
     if name not in QUANTISATIONS:
         raise ModelError(f"{model.name}: cannot serve weights of datatype '{model.datatype}'; name a quantisation")
     found = replace(QUANTISATIONS[name], name=PUBLISHED)

@@ -6,6 +6,7 @@ that this concurrency sustains, by as many replicas as the wanted rate needs. Th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -49,8 +50,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in (("rate", self.requests_per_s), ("ttft", self.ttft_s), ("tpot", self.tpot_s)):
-            if value is not None and not value > 0:
-                raise ModelError(f"{name} {value:g} is not above 0")
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ModelError(f"{name} {value:g} is not a number above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

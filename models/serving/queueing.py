@@ -35,21 +35,16 @@ class Waiting:
 def closed_loop(state: SteadyState, osl: int) -> Waiting:
     """Users who ask again as soon as they are answered (a load generator with fixed concurrency).
 
-    A request finds prompts of others in service for a share `busy` of time and waits for them as in an M/D/1 queue (prompts
-    of one workload take the same time), at most for all others' prompts. Users for whom there is no room in the batch
-    wait until as many have finished.
-
-    Source: Pollaczek-Khinchine mean wait, e.g. Kleinrock, Queueing Systems I, 1975, equation 5.63, without variance.
+    A request waits for prompts of others as the steady state says. Users for whom there is no room in the batch wait until as
+    many have finished.
     """
-    busy = np.minimum(0.999, state.prompts_per_step * state.prompt_s / state.step_s)
-    behind = busy * state.prompt_s / (2 * (1 - busy))
-    at_most = np.maximum(0.0, state.batch - 1) * state.prompt_s
-    served_s = state.mixed_prompt_s + (osl - 1) * state.tpot_s
+    busy = np.minimum(0.999, state.prompts_per_step * np.maximum(0.0, state.prompt_s) / state.step_s)
+    served_s = state.prompt_wait_s + state.mixed_prompt_s + (osl - 1) * state.tpot_s
     per_request_s = served_s / np.maximum(state.batch, 1e-12)
     return Waiting(
         slot_s=np.maximum(0.0, state.users - state.batch) * per_request_s,
         running_s=np.zeros_like(busy),  # who is answered at the end of a step asks again at its end
-        prompts_s=np.minimum(behind, at_most),
+        prompts_s=state.prompt_wait_s,
         busy=busy,
     )
 
@@ -65,8 +60,9 @@ def open_loop(state: SteadyState, requests_per_s: Floats) -> Waiting:
         state: The engine at the concurrency that the rate leads to.
         requests_per_s: Arrivals per group and slot `[n]`.
     """
-    busy = requests_per_s * state.prompt_s
-    behind = np.where(busy < 1, busy * state.prompt_s / (2 * np.maximum(1e-9, 1 - busy)), np.inf)
+    prompt_s = np.maximum(0.0, state.prompt_s)
+    busy = requests_per_s * prompt_s
+    behind = np.where(busy < 1, busy * prompt_s / (2 * np.maximum(1e-9, 1 - busy)), np.inf)
     return Waiting(
         slot_s=np.zeros_like(busy), running_s=state.decode_step_s / 2, prompts_s=behind, busy=np.minimum(busy, 1.0)
     )
@@ -74,4 +70,4 @@ def open_loop(state: SteadyState, requests_per_s: Floats) -> Waiting:
 
 def burst_wait_s(state: SteadyState) -> Floats:
     """Mean wait of a user when all start at once: half of the others' prompts come first [s]."""
-    return np.maximum(0.0, state.users - 1) / 2 * state.prompt_s
+    return np.maximum(0.0, state.users - 1) / 2 * np.maximum(0.0, state.prompt_s)

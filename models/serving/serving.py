@@ -111,9 +111,17 @@ def make_service(
         raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
     if load_imbalance < 1:
         raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
-    if engine.front_end_tokens_per_s is not None and not engine.front_end_tokens_per_s > 0:
+    if not math.isfinite(load_imbalance):
+        raise ModelError(f"load imbalance {load_imbalance:g} is no number; 1 is a router that chooses all alike")
+    if load_imbalance != DEFAULT_LOAD_IMBALANCE and model.experts is None:
+        raise ModelError(f"load imbalance {load_imbalance:g}: {model.name} has no experts; leave it out")
+    front_end = engine.front_end_tokens_per_s
+    if front_end is not None and not (front_end > 0 and math.isfinite(front_end)):
+        raise ModelError(f"front end: {front_end:g} tokens/s is not a number above 0; leave it out for no limit")
+    if engine.speculation.queries > engine.max_step_tokens:
         raise ModelError(
-            f"front end: {engine.front_end_tokens_per_s:g} tokens/s is not above 0; leave it out for no limit"
+            f"drafts of {engine.speculation.draft_tokens:,} tokens do not fit in a step of {engine.max_step_tokens:,}: "
+            "shorten drafts, or lengthen steps (--max-step-tokens)"
         )
     require_datatypes(model, numerics, fabric.arch)
     if calibration is None and mode == "calibrated" and has_calibration(fabric.arch, USUAL_CALIBRATION):
@@ -400,14 +408,14 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
 
 def _tpot_part(state: SteadyState, osl: int, idx: int) -> Part:
     """Decoding and the prompts of others, each by kernels; both per token that a request gains."""
-    per_token = float(state.steps_per_request[idx]) / max(1, osl - 1)
-    prompts = float(state.prompts_per_step[idx])
+    tokens = max(1, osl - 1)
+    per_token, prompts = float(state.steps_per_request[idx]) / tokens, float(state.prompts_met[idx]) / tokens
     return sum_of(
         "TPOT",
         "s",
         [
             _scaled("decoding", state.decode_parts_s, per_token, idx),
-            _scaled("prompts of others", state.prompt_parts_s, per_token * prompts, idx),
+            _scaled("prompts of others", state.prompt_parts_s, prompts, idx),
         ],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...archdsl import ModelError
@@ -26,8 +27,12 @@ class Speculation:
             raise ModelError(f"drafts of {self.draft_tokens} tokens; at least 0")
         if not 0 <= self.acceptance < 1:
             raise ModelError(f"acceptance {self.acceptance:g} is not between 0 and 1 (1 excluded)")
-        if self.draft_share < 0:
-            raise ModelError(f"draft share {self.draft_share:g} is below 0")
+        if not (self.draft_share >= 0 and math.isfinite(self.draft_share)):
+            raise ModelError(f"draft share {self.draft_share:g} is not a number of at least 0")
+        if self.draft_tokens == 0 and (self.acceptance or self.draft_share):
+            raise ModelError(
+                "an acceptance or draft share without drafts: give draft tokens of at least 1, or leave both out"
+            )
 
     @property
     def queries(self) -> float:

@@ -66,7 +66,7 @@ def fit_constants(
     kept = [table for table in kept if any(rows.any() for _, rows in table)]
     num_rows = sum(int(rows.sum()) for table in kept for _, rows in table)
     if num_rows == 0:
-        raise ModelError("no rows to fit: all are held back")
+        raise ModelError("no rows to fit: all are held back, as 30 % of the shapes are by a hash; measure more shapes")
 
     ranges = [known[name] for name in names]
 

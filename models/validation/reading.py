@@ -96,7 +96,8 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="GEMMs",
-        columns=frozenset({"dtype", "m", "n", "k", "median_us", "min_us", "note"}),
+        columns=frozenset({"dtype", "m", "n", "k", "median_us"}),
+        others=frozenset({"note"}),
         measured=("median_us", "min_us"),
         read=read_own_gemms,
         calibration="own_cold",
@@ -230,8 +231,21 @@ def format_of(table: Table) -> Format:
         raise ModelError(
             f"{table.file}: {near[0].name} have no column {_listed(strange)}; leave out what does not matter"
         )
+    if len(table.columns) == 1 and any(mark in table.columns[0] for mark in ";\t"):
+        raise ModelError(f"{table.file}: one column '{table.columns[0]}'; separate cells by commas")
+    closest = max(FORMATS, key=lambda one: _likeness(one, table.columns))
+    if _likeness(closest, table.columns) >= 0.5:
+        missing = sorted(closest.columns - set(table.columns))
+        raise ModelError(
+            f"{table.file}: {closest.name} lack column {_listed(missing)}; the file has {_listed(table.columns)}"
+        )
     known = "; ".join(f"{one.name}: {', '.join(sorted(one.columns))}" for one in FORMATS)
     raise ModelError(f"{table.file}: unknown table with columns {', '.join(table.columns)}; known are {known}")
+
+
+def _likeness(known: Format, columns: Sequence[str]) -> float:
+    """Share of a format's columns that a table has."""
+    return len(known.columns & set(columns)) / len(known.columns)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -99,7 +99,7 @@ class ServingRuns:
         state = columns.state
         if self.metric == "TPOT":
             per_token = state.steps_per_request / max(1, self.osl - 1)
-            prompts_s = per_token * state.prompts_per_step * state.prompt_s
+            prompts_s = state.prompts_met * state.prompt_s / max(1, self.osl - 1)
             return {"decoding": per_token * state.decode_step_s, "prompts of others": prompts_s}
         if self.metric == "TTFT_idle":
             return {"prompt": columns.ttft_s}

@@ -14,6 +14,10 @@ from ...archdsl import Diagnostic, ModelError, nearest_hint
 from .measured import file_digest
 
 ValueT = TypeVar("ValueT")
+MAX_SIZE = 2**31 - 1
+"""Largest size that a cell may have, as in workloads."""
+MAX_BYTES = 2**48
+"""Largest number of bytes or elements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +39,16 @@ class TableRow:
         return self.cells[column].strip()
 
     def whole(self, column: str, least: int = 0) -> int:
-        """A cell as a whole number of at least `least`.
+        """A cell as a whole number of at least `least`, and no larger than sizes or bytes may be.
 
         Raises:
             ModelError: It is none; the message has its place.
         """
-        return self._parse(column, int, least, f"a whole number of at least {least}")
+        value = self._parse(column, int, least, f"a whole number of at least {least}")
+        most = MAX_BYTES if column in ("bytes", "bytes_moved", "elements") else MAX_SIZE
+        if value > most:
+            raise self.fault(column, f"a whole number of at most {most:,}")
+        return value
 
     def number(self, column: str) -> float:
         """A cell as a number above 0.
@@ -105,12 +113,14 @@ def read_table(path: str | Path) -> Table:
     """
     content = Path(path).read_bytes()
     try:
-        lines = list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
+        lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ModelError(f"{path}: not a CSV table in UTF-8: {error}") from error
-    if not lines or not lines[0]:
+    if not lines or not any(name.strip() for name in lines[0]):
         raise ModelError(f"{path}: empty; a table of measurements has a header line")
     columns = tuple(name.strip() for name in lines[0])
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise ModelError(f"{path}: column '{twice[0]}' is there twice; leave one of them out")
     rows = [_row(str(path), columns, line, cells) for line, cells in enumerate(lines[1:], start=2) if cells]
     return Table(file=str(path), columns=columns, rows=tuple(rows), digest=file_digest(content))
 

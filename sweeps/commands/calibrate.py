@@ -70,9 +70,10 @@ def calibrate(
     from ..validating import SCHEMA_VERSION, calibration_yaml, fitted
 
     terminal = Terminal.of(context)
-    names = [one.strip() for one in constants.split(",")] if constants else None
+    names = [one for part in constants.split(",") if (one := part.strip())] if constants else None
     calibration, fit, described = fitted(data, arch, name=name, constants=names, column=column, source=source)
-    text = calibration_yaml(described, name, calibration)
+    folder = Path() if output is None else output.parent
+    text = calibration_yaml(described, name, calibration, arch=arch, folder=folder)
     if as_json:
         terminal.json(
             {

@@ -166,6 +166,12 @@ def estimate(
     from ...models import serving
 
     terminal = Terminal.of(context)
+    if prefill is None:
+        _refuse(context, ["instances"], "needs --prefill, and is not used without it")
+    else:
+        _refuse(context, ["concurrency"], "is not used with --prefill: as many decode as --rate brings")
+    if ffn is None:
+        _refuse(context, ["ffn_tp", "ffn_link", "micro_batches"], "needs --ffn, and is not used without it")
     service = _service(
         model,
         system,
@@ -284,6 +290,8 @@ def plan(
     from ..serving_views import front_table, plans_lines, service_line
 
     terminal = Terminal.of(context)
+    if ffn is None:
+        _refuse(context, ["ffn_link"], "needs --ffn, and is not used without it")
     service = _service(
         model,
         system,
@@ -362,6 +370,15 @@ def _service(
         load_imbalance=load_imbalance,
         feed_forward=feed_forward,
     )
+
+
+def _refuse(context: typer.Context, names: list[str], why: str) -> None:
+    """Stop at options that the user gave and that would say nothing."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"it {why}", param_hint=f"'{option}'")
 
 
 def _parse_pools(text: str, decode: serving.Layout, num_decode: int) -> serving.Pools:

@@ -135,6 +135,7 @@ def test_config_json_gives_the_model_of_the_preset(config: dict[str, object], pr
     assert found.num_windowed_layers == known.num_windowed_layers
     if preset == "gpt_oss_120b":
         assert found.experts is not None and found.experts.weight_bits == 4.25
+    assert found.datatype == known.datatype
 
 
 def test_unknown_keys_are_named_in_a_note() -> None:
@@ -170,6 +171,17 @@ def test_model_is_named_after_the_folder_of_its_config(tmp_path: Path) -> None:
         ({"hidden_size": "4096"}, "config.json: hidden_size: '4096' is not a whole number"),
         ({"num_key_value_heads": 5}, "heads 32 is no multiple of kv_heads 5"),
         ({"attention_bias": 1}, "config.json: attention_bias: 1 is neither true nor false"),
+        (
+            {"num_hidden_layers": -3},
+            "config.json: num_hidden_layers: input should be greater than or equal to 1, not -3",
+        ),
+        ({"sliding_window": 0, "model_type": "mistral"}, "config.json: sliding_window: input should be greater than"),
+        ({"quantization_config": "fp8"}, "config.json: quantization_config: 'fp8' is not a map of keys"),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 8}},
+            "leave quantization_config out and choose --quant",
+        ),
+        ({"rope_scaling": {"type": "yarn", "factor": "x"}}, "config.json: rope_scaling: factor 'x' of 131072 tokens"),
     ],
 )
 def test_faulty_config_is_told_by_its_key(change: dict[str, object], message: str) -> None:
@@ -182,6 +194,42 @@ def test_unknown_quantisation_of_a_config_is_an_error() -> None:
     config = {**DEEPSEEK_V3, "quantization_config": {"quant_method": "hqq"}}
     with pytest.raises(WorkloadError, match=r"quantization_config.quant_method: unknown method 'hqq'"):
         language_model_of(config, "config.json", "odd")
+
+
+def test_quantised_matrices_of_a_config_have_the_datatype_that_it_names() -> None:
+    for method, datatype in (("fp8", "fp8"), ("awq", "int4"), ("gptq", "int4")):
+        config = {**LLAMA_8B, "quantization_config": {"quant_method": method}}
+        model = language_model_of(config, "config.json", "small")
+        assert model.datatype == datatype
+        assert f"scales of the {datatype} weights are left out" in model.notes
+
+
+def test_scaled_positions_lengthen_the_context_where_the_file_has_the_length_before() -> None:
+    scaled = [
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        ({"rope_type": "linear", "factor": 2}, 65536),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, 32768),
+    ]
+    for scaling, longest in scaled:
+        config = {**LLAMA_8B, "max_position_embeddings": 32768, "rope_scaling": scaling}
+        assert language_model_of(config, "config.json", "long").max_tokens == longest
+
+
+def test_qwen_has_windows_only_where_its_file_says_that_it_uses_them() -> None:
+    config = LLAMA_8B | {"model_type": "qwen2", "sliding_window": 4096}
+    assert language_model_of(config, "config.json", "qwen").num_windowed_layers == 0
+    assert language_model_of(config | {"model_type": "mistral"}, "config.json", "mistral").num_windowed_layers == 32
+
+
+def test_config_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA_8B), encoding="utf-8-sig")
+    assert load_language_model(path).num_layers == 32
+
+
+def test_folder_without_a_config_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="a folder without a config.json; name the file"):
+        load_language_model(tmp_path)
 
 
 def test_unknown_name_gets_the_nearest_preset() -> None:

@@ -113,6 +113,46 @@ def test_calibrate_writes_a_description_whose_set_validates(tmp_path: Path, caps
     assert number(calibrated, "mape") < number(datasheet, "mape")
 
 
+def test_fit_of_a_file_extends_that_file_from_where_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text("extends: h100_sxm\nname: own\nmain_memory: {bandwidth: 5 TB/s}\n", encoding="utf-8")
+    fit = ["calibrate", str(EXAMPLE), "--arch", "own.yaml", "--name", "mine", "--constants", "memory_efficiency"]
+    assert main([*fit, "-o", "out/fitted.yaml"]) == ExitCode.DONE
+    assert 'extends: "../own.yaml"' in capsys.readouterr().out
+    fitted = load_arch("out/fitted.yaml")
+    assert isinstance(fitted, GpuArch)
+    assert "mine" in fitted.calibrations
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--name", "mine", "--constants", "gather_efficiency"),
+            "gather_efficiency: changes no row of these tables; fit",
+        ),
+        (("--name", "mine", "--constants", "gather"), "unknown constant 'gather'"),
+        (("--name", "my set"), "'my set' is no name of a calibration; write letters, digits and _"),
+        ((str(EXAMPLE), "--name", "mine"), "the same table is given twice"),
+    ],
+)
+def test_fits_that_would_mean_nothing_are_refused(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["calibrate", str(EXAMPLE), "--arch", "h100_sxm", *arguments]) == ExitCode.BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+def test_own_table_needs_neither_least_times_nor_notes_and_may_begin_with_a_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("dtype,m,n,k,median_us\r\nbf16,1,4096,4096,16\r\n", encoding="utf-8-sig")
+    assert number(document(capsys, path, "--arch", "h100_sxm", "--mode", "datasheet"), "n") == 1
+
+
 def test_fit_finds_constants_that_made_the_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     truth = tmp_path / "truth.yaml"
     truth.write_text(
@@ -150,6 +190,11 @@ def test_fit_finds_constants_that_made_the_times(tmp_path: Path, capsys: pytest.
         ("dtype,m,n,k,median_us,min_us,note\nbf16,1,4096\n", "3 cells; the header has 7"),
         ("dtype,m,n,k,block_m,median_us,min_us,note\nbf16,1,1,1,64,1,1,\n", "GEMMs have no column block_m; leave out"),
         ("a,b\n1,2\n", "unknown table with columns a, b; known are"),
+        ("dtype,m,n,median_us\nbf16,1,1,1\n", "GEMMs lack column k; the file has dtype, m, n, median_us"),
+        ("dtype;m;n;k;median_us\nbf16;1;1;1;1\n", "one column 'dtype;m;n;k;median_us'; separate cells by commas"),
+        ("dtype,m,n,k,k,median_us\nbf16,1,1,1,2,1\n", "column 'k' is there twice; leave one of them out"),
+        ("dtype,m,n,k,median_us\nbf16,1,1,9999999999,1\n", ":2:4: k: '9999999999' is not a whole number of at most"),
+        ("  \n", "empty; a table of measurements has a header line"),
         ("", "empty; a table of measurements has a header line"),
     ],
 )

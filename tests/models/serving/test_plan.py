@@ -124,7 +124,7 @@ def test_points_of_a_plan_are_the_estimates_of_each(service: ServiceMaker) -> No
 
 
 def test_rate_must_be_above_zero() -> None:
-    with pytest.raises(ModelError, match="rate 0 is not above 0"):
+    with pytest.raises(ModelError, match="rate 0 is not a number above 0"):
         Limits(requests_per_s=0.0)
 
 

@@ -98,6 +98,34 @@ def test_more_memory_bandwidth_is_never_slower(service: ServiceMaker) -> None:
     assert faster.ttft.amount <= plain.ttft.amount
 
 
+@pytest.mark.parametrize("policy", ["chunked", "prefill_first"])
+@pytest.mark.parametrize(("isl", "osl"), [(1024, 256), (16384, 64), (128, 1024)])
+def test_a_round_has_every_prompt_and_every_step_once(isl: int, osl: int, policy: str, service: ServiceMaker) -> None:
+    # From one request of a user to the next, each user's prompt is worked on once, whether one waits for it or meets it.
+    users = np.array([1.0, 2.0, 5.0, 16.0])
+    columns = serve_columns(service(isl=isl, osl=osl, policy=policy), layouts_of([Layout(tp=2)] * 4), users)
+    state = columns.state
+    own_steps = np.ceil(isl / (8192 - state.batch)) if policy == "chunked" else 0
+    decoding_s = (state.steps_per_request + own_steps) * state.decode_step_s
+    assert columns.latency_s == pytest.approx(users * state.prompt_s + decoding_s, rel=1e-9)
+
+
+def test_long_prompts_of_more_users_never_lower_the_rate(service: ServiceMaker) -> None:
+    users = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
+    columns = serve_columns(service("gpt_oss_120b", isl=16384, osl=64), layouts_of([Layout()] * 6), users)
+    assert np.all(np.diff(columns.requests_per_s) > 0)
+    assert np.all(columns.requests_per_s * columns.state.prompt_s < 1)
+
+
+def test_nobody_waits_less_than_no_time_where_larger_steps_are_faster(service: ServiceMaker) -> None:
+    made = service("llama3.1_8b", "8xb200", quantisation="fp4", isl=128, osl=1024)
+    columns = serve_columns(made, layouts_of([Layout(tp=8)] * 3), np.array([192.0, 256.0, 384.0]))
+    assert np.any(columns.state.prompt_s < 0)  # a larger product with a better tile
+    assert np.all(columns.waiting.total_s >= 0)
+    assert np.all(columns.waiting_open.total_s >= 0)
+    assert np.all(columns.ttft_queued_s > 0)
+
+
 def test_cached_prefixes_shorten_prompts(service: ServiceMaker) -> None:
     cold, warm = (serve(service(isl=4096, prefix_hit=hit), Layout(), 8) for hit in (0.0, 0.75))
     assert warm.ttft.amount < 0.4 * cold.ttft.amount
@@ -152,6 +180,11 @@ def test_accepted_drafts_speed_up_and_rejected_ones_slow_down(service: ServiceMa
     good = serve(service(speculation=Speculation(draft_tokens=4, acceptance=0.8)), Layout(), 4).tpot.amount
     bad = serve(service(speculation=Speculation(draft_tokens=4, draft_share=0.1)), Layout(), 4).tpot.amount
     assert good < 0.5 * plain < plain < bad
+
+
+def test_weights_of_four_bits_are_multiplied_in_bf16() -> None:
+    published = numerics_of(load_language_model("llama3.1_8b").model_copy(update={"datatype": "int4"}))
+    assert (published.datatype, published.weight_bits) == ("bf16", 4)
 
 
 def test_tensor_parallelism_never_adds_weights_to_a_chip() -> None:
