@@ -99,6 +99,8 @@ def _encoded(instruction: Instruction) -> int | None:
     word = packing.opcode
     for name, low, mask, least, most in packing.header:
         value = int(getattr(instruction, name))
+        if not value and not least:
+            continue  # most of them
         if not least <= value <= most:
             return None
         word |= (value & mask) << low

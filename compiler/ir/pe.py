@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     IRDLOperation,
@@ -108,7 +108,7 @@ def instruction_op(instruction: Instruction) -> InstructionOp:
             attributes[bit] = UnitAttr()
     if instruction.issue_cycle:
         attributes["issue_cycle"] = int_attr(instruction.issue_cycle)
-    return INSTRUCTION_OPS[instruction.name].create(attributes=attributes)
+    return INSTRUCTION_OPS[instruction.name].create(attributes=attributes, location=UNKNOWN_LOC)
 
 
 def instructions_in(program: ProgramOp) -> Iterator[Instruction]:

@@ -55,7 +55,7 @@ def _unmade_operands(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     made: set[SSAValue] = set()
     for op in ops_in(module):
         for position, operand in enumerate(op.operands):
-            if isinstance(operand.owner, Operation) and operand not in made:
+            if operand not in made and isinstance(operand.owner, Operation):
                 yield op, f"operand {position} is used before {operand.owner.name} makes it, or is not in the module"
         made.update(op.results)
 
