@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
-from collections.abc import Sequence
-from itertools import accumulate
+from typing import NamedTuple
 
-from ...archdsl import PeArray, ceil_div
-from .steps import Load, Step, Store, Walk
+import numpy as np
+
+from ...archdsl import PeArray
+from ...models import LOAD_STEP, MATMUL_STEP, STORE_STEP, compiled
+from .steps import Ints, Steps, Waits
 
 LOADS_AHEAD = 8
 """How many loads may stand in front of what they were placed for, unless the user says otherwise."""
 IDLE_FACTOR = 4
 """By how much more may where the bus is idle. Without a limit the bus-bound layers of small arrays lose: walks that could
 run stand behind loads in the one stream of instructions."""
+PADS, SLOTS = range(2)
+"""Kinds of loads: to the scratchpad, and to slots."""
 
 
-def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[Step]:
+def with_loads_ahead(steps: Steps, ahead: int, array: PeArray) -> Steps:
     """The steps with loads earlier, and what they wait for by the new numbers.
 
     All other steps keep their order, and so do loads to the scratchpad, and those to slots. The load queue holds what has
@@ -31,177 +33,188 @@ def with_loads_ahead(steps: Sequence[Step], ahead: int, array: PeArray) -> list[
         ahead: How many loads may stand there in any case; 0 for no load earlier than it was placed.
         array: The PE array.
     """
-    others = [step for step in steps if not isinstance(step, Load)]
-    loads = [step for step in steps if isinstance(step, Load)]
-    order = _Order(loads, others, ahead, array)
-    found: list[Step] = []
-    for idx, step in enumerate(others):
-        found += order.loads_before(idx)
-        found.append(step)
-    found += order.rest()
-    _renumber(found, loads)
-    return found
+    is_load = steps.kind == LOAD_STEP
+    loads, others = np.flatnonzero(is_load), np.flatnonzero(~is_load)
+    is_for_slots = (steps.fact("space")[loads] > 0).astype(np.int64)
+    needed = _needed(steps.waits, others, len(loads))
+    work, store_beats = _costs(steps, others, array)
+    chooser = _Loads(
+        needed=needed,
+        ready=_ready(steps, loads, others, needed, is_for_slots),
+        kind=is_for_slots,
+        beats=(steps.fact("vectors") * steps.fact("beats"))[loads] * array.cycles_per_beat,
+        is_placed=np.zeros(len(loads), dtype=np.int64),
+        arrivals=np.zeros(len(loads) + 1, dtype=np.int64),
+        under_way=np.zeros(array.loads_in_flight, dtype=np.int64),
+    )
+    waited = np.maximum(steps.waits.after_load, steps.waits.preload_after_load)[others]
+    walks = _Others(
+        is_store=(steps.kind[others] == STORE_STEP).astype(np.int64), waited=waited, work=work, store_beats=store_beats,
+        work_before=np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(work))),
+    )  # fmt: skip
+    order = np.empty(len(steps), dtype=np.int64)
+    _place(chooser, walks, ahead, array.latency_cycles, loads, others, order)
+    return _renumbered(steps, order, loads)
 
 
-class _Order:
-    """Chooses the loads in front of each other step.
+class _Loads(NamedTuple):
+    """Loads in their old order, [loads].
 
     Attributes:
-        placed: Per load whether it has been chosen.
-        passed: Loads that are needed by now, in their old order.
-        early: Loads chosen that are not needed yet.
-        now, bus: When the next walk begins and the bus is free, if nothing holds them up.
-        arrivals: Per load when its data are there.
-        under_way: When the last loads end, as many as main memory serves at a time.
+        needed: Index among the others of the first one that waits for it, or for a later load.
+        ready: That from which on nothing that it, or one of its kind before it, waits for stands behind it.
+        kind: To the scratchpad or to slots.
+        beats: Cycles on the bus.
+        is_placed: Whether it has been chosen.
+        arrivals: [loads + 1] when its data are there, by number from 1 on.
+        under_way: [loads that main memory serves at a time] when the last ones end, round and round.
     """
 
-    def __init__(self, loads: Sequence[Load], others: Sequence[Step], ahead: int, array: PeArray) -> None:
-        self.loads, self.others, self.ahead, self.array = loads, others, ahead, array
-        self.needed = _needed(others, len(loads))
-        self.ready = _ready(loads, others, self.needed)
-        self.queues = [deque[int](), deque[int]()]
-        for idx, load in enumerate(loads):
-            self.queues[_is_for_slots(load)].append(idx)
-        self.load_beats, self.work, self.store_beats = _costs(loads, others, array)
-        self.work_before = [0, *accumulate(self.work)]
-        self.placed = [False] * len(loads)
-        self.arrivals = [0] * (len(loads) + 1)
-        self.passed = self.early = self.now = self.bus = 0
-        self.under_way = deque([0] * array.loads_in_flight, maxlen=array.loads_in_flight)
+    needed: Ints
+    ready: Ints
+    kind: Ints
+    beats: Ints
+    is_placed: Ints
+    arrivals: Ints
+    under_way: Ints
 
-    def loads_before(self, idx: int) -> list[Load]:
-        """The loads in front of a step, which then takes its time."""
-        found: list[Load] = []
-        while self.passed < len(self.loads) and self.needed[self.passed] <= idx:
-            self.early -= self.placed[self.passed]
-            self.passed += 1
-        while (chosen := self._choose(idx)) is not None:
-            found.append(self._take(chosen))
-        step = self.others[idx]
-        if isinstance(step, Walk):
-            self.now = max(self.now, self.arrivals[max(step.after_load, step.preload_after_load)]) + self.work[idx]
+
+class _Others(NamedTuple):
+    """All other steps in their order, [others].
+
+    Attributes:
+        is_store: Whether it is a store.
+        waited: The number of the last load that it waits for.
+        work: Cycles of a walk in the array.
+        store_beats: Cycles of a store on the bus.
+        work_before: [others + 1] sums of the work before each.
+    """
+
+    is_store: Ints
+    waited: Ints
+    work: Ints
+    store_beats: Ints
+    work_before: Ints
+
+
+@compiled
+def _place(
+    loads: _Loads, others: _Others, ahead: int, latency: int, load_steps: Ints, other_steps: Ints, order: Ints
+) -> None:
+    """Writes the order.
+
+    `passed` loads are needed by now, in their old order, and `early` ones chosen that are not needed yet; `now` and `bus` say
+    when the next walk begins and the bus is free, if nothing holds them up.
+    """
+    num_loads, depth, placed = len(load_steps), len(loads.under_way), 0
+    heads = np.array([_next(loads.kind, 0, PADS), _next(loads.kind, 0, SLOTS)])
+    passed, early, now, bus, num_taken = 0, 0, 0, 0, 0
+    for idx in range(len(other_steps) + 1):
+        is_rest = idx == len(other_steps)  # loads that nothing needs come last
+        while passed < num_loads and loads.needed[passed] <= idx:
+            early -= loads.is_placed[passed]
+            passed += 1
+        while True:
+            first, second = min(heads[PADS], heads[SLOTS]), max(heads[PADS], heads[SLOTS])
+            if first == num_loads:
+                break
+            if second == num_loads:
+                second = first
+            chosen = first
+            if first >= passed and not is_rest:
+                # Whether a load would begin at once and find the bus free once main memory's latency has passed.
+                is_idle = loads.under_way[num_taken % depth] <= now and bus <= now + latency
+                if early >= ahead * (IDLE_FACTOR if is_idle else 1):
+                    break
+                if loads.ready[first] > idx:
+                    # Whether what waits for the first load is not held up when the second one passes it.
+                    least = others.work_before[loads.needed[first]] - others.work_before[idx]
+                    later = max(bus, now) + loads.beats[second] + loads.beats[first] + latency
+                    if loads.ready[second] > idx or later > now + least:
+                        break
+                    chosen = second
+            kind = int(loads.kind[chosen])
+            heads[kind] = _next(loads.kind, chosen + 1, kind)
+            loads.is_placed[chosen] = 1
+            early += chosen >= passed
+            bus = max(bus, max(now, loads.under_way[num_taken % depth]) + latency) + loads.beats[chosen]
+            loads.under_way[num_taken % depth] = bus
+            num_taken += 1
+            loads.arrivals[chosen + 1] = bus
+            order[placed] = load_steps[chosen]
+            placed += 1
+        if is_rest:
+            return
+        if others.is_store[idx]:
+            bus = max(bus, now) + others.store_beats[idx]
         else:
-            self.bus = max(self.bus, self.now) + self.store_beats[idx]
-        return found
-
-    def rest(self) -> list[Load]:
-        """Loads that nothing needs."""
-        return [self._take(chosen) for chosen in sorted(idx for queue in self.queues for idx in queue)]
-
-    def _choose(self, idx: int) -> int | None:
-        pads, slots = self.queues
-        if not pads and not slots:
-            return None
-        first, second = (pads or slots)[0], (slots or pads)[0]
-        if first > second:
-            first, second = second, first
-        if first < self.passed:
-            return first
-        if self.early >= self.ahead * (IDLE_FACTOR if self._is_idle() else 1):
-            return None
-        if self.ready[first] <= idx:
-            return first
-        return second if self.ready[second] <= idx and self._is_in_time(first, second, idx) else None
-
-    def _is_idle(self) -> bool:
-        """Whether a load would begin at once and find the bus free once main memory's latency has passed."""
-        return self.under_way[0] <= self.now and self.bus <= self.now + self.array.latency_cycles
-
-    def _is_in_time(self, first: int, second: int, idx: int) -> bool:
-        """Whether what waits for the first load is not held up when the second one passes it."""
-        least = self.work_before[self.needed[first]] - self.work_before[idx]
-        later = max(self.bus, self.now) + self.load_beats[second] + self.load_beats[first] + self.array.latency_cycles
-        return later <= self.now + least
-
-    def _take(self, chosen: int) -> Load:
-        load = self.loads[chosen]
-        self.queues[_is_for_slots(load)].popleft()
-        self.placed[chosen] = True
-        self.early += chosen >= self.passed
-        begin = max(self.now, self.under_way[0])
-        self.bus = max(self.bus, begin + self.array.latency_cycles) + self.load_beats[chosen]
-        self.under_way.append(self.bus)
-        self.arrivals[chosen + 1] = self.bus
-        return load
+            now = max(now, loads.arrivals[others.waited[idx]]) + others.work[idx]
+        order[placed] = other_steps[idx]
+        placed += 1
 
 
-def _is_for_slots(load: Load) -> bool:
-    return load.operands.get("space", 0) > 0
+@compiled
+def _next(kinds: Ints, begin: int, kind: int) -> int:
+    """The first load of a kind from an index on; their number for none."""
+    at = begin
+    while at < len(kinds) and kinds[at] != kind:
+        at += 1
+    return at
 
 
-def _costs(loads: Sequence[Load], others: Sequence[Step], array: PeArray) -> tuple[list[int], list[int], list[int]]:
-    """Cycles of loads on the bus, of other steps that are walks in the array, and of those that are stores on the bus."""
-    beat, least = array.cycles_per_beat, array.rows + 1
-    load_beats = [load.operands["rows"] * load.operands["row_beats"] * beat for load in loads]
-    work, store_beats = [0] * len(others), [0] * len(others)
-    for idx, step in enumerate(others):
-        vectors = step.operands["x_count"] * step.operands["y_count"]
-        if isinstance(step, Walk):
-            work[idx] = vectors if step.preload is None else max(vectors, least)
-            if step.operands.get("operand", 0) == 2:  # a vector of its own for each
-                work[idx] = 2 * vectors
-        elif not step.operands["space"]:
-            bits = step.operands["columns"] * (8, 4, 32)[step.operands["format"]]
-            store_beats[idx] = vectors * ceil_div(ceil_div(bits, 8), array.bus_bytes) * beat
-    return load_beats, work, store_beats
+def _costs(steps: Steps, others: Ints, array: PeArray) -> tuple[Ints, Ints]:
+    """Of steps that are no loads: cycles of walks in the array, and of stores on the bus."""
+    kind, vectors = steps.kind[others], steps.fact("vectors")[others]
+    each = 1 + steps.fact("is_sequence")[others]
+    work = np.where(kind == MATMUL_STEP, np.maximum(vectors, array.rows + 1), vectors * each)
+    is_store = kind == STORE_STEP
+    beats = vectors * steps.fact("beats")[others] * array.cycles_per_beat
+    return np.where(is_store, 0, work), np.where(is_store, beats, 0)
 
 
-def _renumber(steps: Sequence[Step], loads: Sequence[Load]) -> None:
-    """Writes waits for loads by their new numbers: a wait for a load is one for all that stood before it, too.
+def _renumbered(steps: Steps, order: Ints, loads: Ints) -> Steps:
+    """Steps in another order, and waits for loads by their new numbers: one for a load is one for all that stood before it, too."""
+    new_of_step = np.cumsum(steps.kind[order] == LOAD_STEP)
+    number = np.empty(len(steps), dtype=np.int64)
+    number[order] = new_of_step
+    latest = np.concatenate((np.zeros(1, dtype=np.int64), np.maximum.accumulate(number[loads])))
+    waits = steps.waits._replace(
+        after_load=latest[steps.waits.after_load], preload_after_load=latest[steps.waits.preload_after_load]
+    )
+    return Steps(
+        forms=steps.forms, form=steps.form[order], kernel=steps.kernel[order], numbers=steps.numbers[order],
+        waits=Waits(*(column[order] for column in waits)),
+    )  # fmt: skip
 
-    In place: a large network has a million steps, which nobody but the caller has seen.
-    """
-    number = {id(step): num for num, step in enumerate((step for step in steps if isinstance(step, Load)), 1)}
-    latest = [0, *accumulate((number[id(load)] for load in loads), max)]
-    for step in steps:
-        if not isinstance(step, Load):
-            step.after_load = latest[step.after_load]
-        if isinstance(step, Walk):
-            step.preload_after_load = latest[step.preload_after_load]
 
-
-def _needed(others: Sequence[Step], num_loads: int) -> list[int]:
+def _needed(waits: Waits, others: Ints, num_loads: int) -> Ints:
     """Per load the index among the others of the first one that waits for it, or for a later load."""
-    found: list[int] = []
-    for idx, step in enumerate(others):
-        last = step.after_load if isinstance(step, Walk | Store) else 0
-        if isinstance(step, Walk):
-            last = max(last, step.preload_after_load)
-        found += [idx] * (last - len(found))
-    return found + [len(others)] * (num_loads - len(found))
+    last = np.maximum.accumulate(np.maximum(waits.after_load, waits.preload_after_load)[others])
+    return np.searchsorted(last, np.arange(1, num_loads + 1), side="left").astype(np.int64)
 
 
-def _ready(loads: Sequence[Load], others: Sequence[Step], needed: Sequence[int]) -> list[int]:
+def _ready(steps: Steps, loads: Ints, others: Ints, needed: Ints, is_for_slots: Ints) -> Ints:
     """Per load the index among the others from which on nothing that it, or one of its kind before it, waits for stands behind it."""
-    walks = [idx for idx, step in enumerate(others) if isinstance(step, Walk)]
-    stores = [idx for idx, step in enumerate(others) if isinstance(step, Store)]
-    knowing, known = _store_knowledge(others)
-    found: list[int] = []
-    before = [0, 0]
-    for load, latest in zip(loads, needed, strict=True):
-        walk = walks[load.after_walk - 1] + 1 if load.after_walk else 0
-        store = 0
-        if load.after_store:
-            # A load learns of a store from a walk that waits for it; one that must wait for the load's sake loses time.
-            at = bisect_left(known, load.after_store)
-            store = knowing[at] + 1 if at < len(known) else latest
-            if load.after_store < len(stores):  # once the next one is under way, it has ended soon
-                store = min(store, stores[load.after_store] + 2)
-            store = min(store, latest)
-        kind = _is_for_slots(load)
-        before[kind] = max(walk, store, before[kind])
-        found.append(before[kind])
+    kind = steps.kind[others]
+    walks, stores = np.flatnonzero(kind != STORE_STEP), np.flatnonzero(kind == STORE_STEP)
+    after_walk, after_store = steps.waits.after_walk[loads], steps.waits.after_store[loads]
+    walk = np.concatenate((np.zeros(1, dtype=np.int64), walks + 1))[after_walk]
+    # A load learns of a store from a walk that waits for it; one that must wait for the load's sake loses time.
+    knowing, known = _store_knowledge(steps.waits, others, walks)
+    behind = np.concatenate((knowing + 1, [len(others) + 1]))[np.searchsorted(known, after_store, side="left")]
+    store = np.minimum(behind, needed)
+    # Once the next one is under way, it has ended soon.
+    next_store = np.concatenate((stores + 2, [len(others) + 2]))[np.minimum(after_store, len(stores))]
+    store = np.where(after_store > 0, np.minimum(store, next_store), 0)
+    found = np.maximum(walk, store)
+    for each in (PADS, SLOTS):
+        found[is_for_slots == each] = np.maximum.accumulate(found[is_for_slots == each])
     return found
 
 
-def _store_knowledge(others: Sequence[Step]) -> tuple[list[int], list[int]]:
+def _store_knowledge(waits: Waits, others: Ints, walks: Ints) -> tuple[Ints, Ints]:
     """The indices of walks that wait for later stores than all before them, and those stores."""
-    knowing: list[int] = []
-    known: list[int] = []
-    for idx, step in enumerate(others):
-        if isinstance(step, Walk):
-            store = max(step.after_store, step.preload_after_store)
-            if store > (known[-1] if known else 0):
-                knowing.append(idx)
-                known.append(store)
-    return knowing, known
+    store = np.maximum(waits.after_store, waits.preload_after_store)[others[walks]]
+    before = np.concatenate((np.zeros(1, dtype=np.int64), np.maximum.accumulate(store)))[: len(store)]
+    is_new = store > before
+    return walks[is_new], store[is_new]

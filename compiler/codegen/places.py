@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...archdsl import ceil_div
-from .shadows import Range
+
+Range = tuple[int, int]
+"""First place, and first place behind."""
 
 
 @dataclass(slots=True)

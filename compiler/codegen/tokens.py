@@ -1,4 +1,4 @@
-"""Orders the units by tokens, and writes steps down as instructions.
+"""Orders the units by tokens.
 
 Each direction between two neighbouring queues has one counter of tokens, and its tokens are given by steps of one unit
 that end in order: LDs, COMPUTEs and ALUs by their last read or their last sum, STs. Of all that steps wait for only what is
@@ -8,64 +8,51 @@ n-th token. Load and store units are no neighbours: what one must know of the ot
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import NamedTuple
 
-from ...archdsl import Instruction
-from .steps import Config, Load, Operands, Step, Store, Walk
+import numpy as np
 
-Part = Literal["PRELOAD", "walk"]
+from ...models import LOAD_STEP, MATMUL_STEP, STORE_STEP, compiled
+from .steps import SECOND, THIRD, Facts, Ints, Steps, Waits
 
-
-@dataclass(slots=True)
-class _Known:
-    """What walks know of another unit: by walk (counted from 1) the last of its steps that has ended."""
-
-    walks: list[int] = field(default_factory=list[int])
-    steps: list[int] = field(default_factory=list[int])
-
-    floor: int = 0  # steps up to this one have ended by a FENCE
-
-    @property
-    def last(self) -> int:
-        """The last step that is known to have ended."""
-        return max(self.floor, self.steps[-1] if self.steps else 0)
-
-    def learn(self, walk: int, step: int) -> bool:
-        """A walk waits for a step; says whether that is new."""
-        if step <= self.last:
-            return False
-        self.walks.append(walk)
-        self.steps.append(step)
-        return True
-
-    def first_walk(self, step: int) -> int:
-        """The first walk that knows that a step has ended, or 0 where a FENCE does; the step must be known."""
-        if step <= self.floor:
-            return 0
-        return self.walks[bisect_left(self.steps, step)]
+LOADS, STORES = range(2)
+"""Units whose ends walks know of."""
+NUM_CONFIGS = 3
+"""Instructions that may configure a unit for a step, at most."""
 
 
-@dataclass(slots=True)
-class Waits:
-    """What steps really wait for, by number of the waiting step (counted from 1).
+class KeptWaits(NamedTuple):
+    """What steps really wait for.
 
     Attributes:
-        load_walk, store_walk: A load's and a store's walk.
-        walk_load, walk_store: A walk's load and store, by walk and part.
-        fences: Indices of the steps behind a FENCE.
+        waits: The steps whose tokens they take.
+        is_fenced: [steps] whether a FENCE stands in front.
     """
 
-    load_walk: dict[int, int] = field(default_factory=dict[int, int])
-    store_walk: dict[int, int] = field(default_factory=dict[int, int])
-    walk_load: dict[tuple[int, Part], int] = field(default_factory=dict[tuple[int, Part], int])
-    walk_store: dict[tuple[int, Part], int] = field(default_factory=dict[tuple[int, Part], int])
-    fences: set[int] = field(default_factory=set[int])
+    waits: Waits
+    is_fenced: Ints
 
 
-def waits_of(steps: Sequence[Step]) -> Waits:
+class _Known(NamedTuple):
+    """What is known of ends.
+
+    Attributes:
+        walks, steps: [2, waits] by unit the walks that learn of a later end than all before them, and of which step's.
+        num: [2] how many of them there are.
+        floor: [2] by unit the step up to which all have ended by a FENCE.
+        walks_before: [2, steps + 1] by unit and step the walks in front of it.
+        counts: [2] steps so far, by unit.
+    """
+
+    walks: Ints
+    steps: Ints
+    num: Ints
+    floor: Ints
+    walks_before: Ints
+    counts: Ints
+
+
+def kept_waits(steps: Steps) -> KeptWaits:
     """What steps wait for beyond what they know already.
 
     Where a load must know that a store has ended, or a store that a load has, and no walk between them waits for it, the
@@ -74,152 +61,126 @@ def waits_of(steps: Sequence[Step]) -> Waits:
     Args:
         steps: In their final order.
     """
-    return _Ordering().run(steps)
+    num = len(steps)
+    kept = Waits(*np.zeros((len(Waits._fields), num), dtype=np.int64))
+    is_fenced = np.zeros(num, dtype=np.int64)
+    # A walk with its PRELOAD learns twice at most, and a last walk once more for others' sake.
+    lists, counts = np.zeros((2, 2, 3 * num), dtype=np.int64), np.zeros((3, 2), dtype=np.int64)
+    known = _Known(
+        walks=lists[0], steps=lists[1], num=counts[0], floor=counts[1],
+        walks_before=np.zeros((2, num + 1), dtype=np.int64), counts=counts[2],
+    )  # fmt: skip
+    _keep(steps.kind, steps.waits, kept, is_fenced, known)
+    return KeptWaits(waits=kept, is_fenced=is_fenced)
 
 
-class _Ordering:
-    def __init__(self) -> None:
-        self.waits = Waits()
-        self.num_loads = self.num_walks = self.num_stores = 0
-        self.loads, self.stores = _Known(), _Known()  # what walks know
-        self.load_knows = self.store_knows = 0  # the last walk that loads and stores know to have ended
-        self.walks_before_load: list[int] = [0]  # per load and store the walks in front of it
-        self.walks_before_store: list[int] = [0]
-
-    def run(self, steps: Sequence[Step]) -> Waits:
-        for idx, step in enumerate(steps):
-            if isinstance(step, Walk):
-                self._walk(step)
-            elif isinstance(step, Load):
-                self._load(idx, step)
-            else:
-                self._store(idx, step)
-        return self.waits
-
-    def _walk(self, walk: Walk) -> None:
-        self.num_walks += 1
-        parts: list[tuple[Part, int, int]] = [("walk", walk.after_load, walk.after_store)]
-        if walk.preload is not None:
-            parts.insert(0, ("PRELOAD", walk.preload_after_load, walk.preload_after_store))
-        for part, load, store in parts:
-            if self.loads.learn(self.num_walks, load):
-                self.waits.walk_load[self.num_walks, part] = load
-            if self.stores.learn(self.num_walks, store):
-                self.waits.walk_store[self.num_walks, part] = store
-
-    def _load(self, idx: int, load: Load) -> None:
-        relay = self._relay(self.stores, self.waits.walk_store, load.after_store, self.walks_before_store)
-        if relay is None:
-            self._fence(idx)
-        self.num_loads += 1
-        self.walks_before_load.append(self.num_walks)
-        wanted = max(load.after_walk, relay or 0)
-        if wanted > self.load_knows:
-            self.waits.load_walk[self.num_loads] = self.load_knows = wanted
-
-    def _store(self, idx: int, store: Store) -> None:
-        relay = self._relay(self.loads, self.waits.walk_load, store.after_load, self.walks_before_load)
-        if relay is None:
-            self._fence(idx)
-        self.num_stores += 1
-        self.walks_before_store.append(self.num_walks)
-        wanted = max(store.after_walk, relay or 0)
-        if wanted > self.store_knows:
-            self.waits.store_walk[self.num_stores] = self.store_knows = wanted
-
-    def _relay(
-        self, known: _Known, waits: dict[tuple[int, Part], int], step: int, walks_before: Sequence[int]
-    ) -> int | None:
-        """The walk from which can be learned that a step of the other unit has ended; None where no walk can know."""
-        if not step:
-            return 0
-        if step <= known.last:
-            return known.first_walk(step)
-        if walks_before[step] == self.num_walks:
-            return None
-        # The last walk may wait already for an earlier step: then it waits for this one.
-        if known.walks and known.walks[-1] == self.num_walks and (self.num_walks, "walk") in waits:
-            known.steps[-1] = step
+@compiled
+def _keep(kinds: Ints, waits: Waits, kept: Waits, is_fenced: Ints, known: _Known) -> None:
+    walk, walk_step = 0, -1  # the last walk, and its step
+    knows = np.zeros(2, dtype=np.int64)  # by unit the last walk that it knows to have ended
+    for step in range(len(kinds)):
+        kind = kinds[step]
+        if kind != LOAD_STEP and kind != STORE_STEP:
+            walk, walk_step = walk + 1, step
+            if kind == MATMUL_STEP:
+                kept.preload_after_load[step] = _learn(known, LOADS, walk, waits.preload_after_load[step])
+                kept.preload_after_store[step] = _learn(known, STORES, walk, waits.preload_after_store[step])
+            kept.after_load[step] = _learn(known, LOADS, walk, waits.after_load[step])
+            kept.after_store[step] = _learn(known, STORES, walk, waits.after_store[step])
+            continue
+        unit = LOADS if kind == LOAD_STEP else STORES
+        if unit == LOADS:
+            relay = _relay(known, STORES, waits.after_store[step], walk, walk_step, kept.after_store)
         else:
-            known.learn(self.num_walks, step)
-        waits[self.num_walks, "walk"] = step
-        return self.num_walks
-
-    def _fence(self, idx: int) -> None:
-        self.waits.fences.add(idx)
-        self.loads.floor, self.stores.floor = self.num_loads, self.num_stores
-        self.load_knows = self.store_knows = self.num_walks
-
-
-@dataclass(slots=True)
-class Configured:
-    """What units are configured to, from step to step."""
-
-    _operands: dict[str, Operands] = field(default_factory=dict[str, Operands])
-
-    def changes(self, step: Step) -> list[Config]:
-        """The configurations that a step needs and that its unit does not have."""
-        found = [config for config in step.all_configs if self._operands.get(config[0]) != config[1]]
-        self._operands.update(found)
-        return found
+            relay = _relay(known, LOADS, waits.after_load[step], walk, walk_step, kept.after_load)
+        if relay < 0:
+            is_fenced[step] = 1
+            known.floor[:] = known.counts
+            knows[:] = walk
+        known.counts[unit] += 1
+        known.walks_before[unit, known.counts[unit]] = walk
+        wanted = max(waits.after_walk[step], relay)
+        if wanted > knows[unit]:
+            kept.after_walk[step] = knows[unit] = wanted
 
 
-def instructions_of(steps: Sequence[Step]) -> tuple[list[Instruction], list[int]]:
-    """Steps as instructions with their tokens, and the kernel of every instruction.
+@compiled
+def _last(known: _Known, unit: int) -> int:
+    """The last step of a unit that is known to have ended."""
+    num = known.num[unit]
+    return max(known.floor[unit], known.steps[unit, num - 1] if num else 0)
 
-    Args:
-        steps: In their final order.
-    """
-    waits = waits_of(steps)
-    givers = {
-        "LD": set(waits.walk_load.values()), "to load": set(waits.load_walk.values()),
-        "to store": set(waits.store_walk.values()), "ST": set(waits.walk_store.values()),
-    }  # fmt: skip
-    made: list[Instruction] = []
-    kernels: list[int] = []
-    configured = Configured()
-    loads = walks = stores = 0
-    for idx, step in enumerate(steps):
-        if idx in waits.fences:
-            made.append(Instruction(name="FENCE"))
-        made += [Instruction(name=name, operands=operands) for name, operands in configured.changes(step)]
-        if isinstance(step, Load):
-            loads += 1
-            made.append(
-                Instruction(
-                    name="LD",
-                    operands=step.operands,
-                    pop_next=loads in waits.load_walk,
-                    push_next=loads in givers["LD"],
-                )
-            )
-        elif isinstance(step, Walk):
-            walks += 1
-            if step.preload is not None:
-                key: tuple[int, Part] = (walks, "PRELOAD")
-                made.append(
-                    Instruction(
-                        name="PRELOAD", operands=step.preload, pop_prev=key in waits.walk_load,
-                        pop_next=key in waits.walk_store,
-                    )
-                )  # fmt: skip
-            key = (walks, "walk")
-            made.append(
-                Instruction(
-                    name=step.name, operands=step.operands, pop_prev=key in waits.walk_load,
-                    pop_next=key in waits.walk_store, push_prev=walks in givers["to load"],
-                    push_next=walks in givers["to store"],
-                )
-            )  # fmt: skip
+
+@compiled
+def _learn(known: _Known, unit: int, walk: int, step: int) -> int:
+    """A walk waits for a step; returns it if that is new, and else 0."""
+    if step <= _last(known, unit):
+        return 0
+    num = known.num[unit]
+    known.walks[unit, num], known.steps[unit, num] = walk, step
+    known.num[unit] = num + 1
+    return step
+
+
+@compiled
+def _first_walk(known: _Known, unit: int, step: int) -> int:
+    """The first walk that knows that a step has ended, which some walk does; by halves."""
+    low, high = 0, known.num[unit]
+    while low < high:
+        middle = (low + high) // 2
+        if known.steps[unit, middle] < step:
+            low = middle + 1
         else:
-            stores += 1
-            made.append(
-                Instruction(
-                    name="ST", operands=step.operands, pop_prev=stores in waits.store_walk,
-                    push_prev=stores in givers["ST"],
-                )
-            )  # fmt: skip
-        kernels += [step.kernel] * (len(made) - len(kernels))
-    made.append(Instruction(name="HALT"))
-    kernels.append(kernels[-1] if kernels else -1)
-    return made, kernels
+            high = middle
+    return known.walks[unit, low]
+
+
+@compiled
+def _relay(known: _Known, unit: int, step: int, walk: int, walk_step: int, kept: Ints) -> int:
+    """The walk from which can be learned that a step of the other unit has ended, 0 for no need; -1 where no walk can know."""
+    if not step or step <= known.floor[unit]:
+        return 0
+    num = known.num[unit]
+    if step <= _last(known, unit):
+        return _first_walk(known, unit, step)
+    if known.walks_before[unit, step] == walk:
+        return -1
+    # The last walk may wait already for an earlier step: then it waits for this one.
+    if num and known.walks[unit, num - 1] == walk and kept[walk_step]:
+        known.steps[unit, num - 1] = step
+    else:
+        _learn(known, unit, walk, step)
+    kept[walk_step] = step
+    return walk
+
+
+def changes_of(steps: Steps) -> Ints:
+    """[steps] which of its form's configurations a step's unit does not have yet, a bit each."""
+    changes = np.zeros(len(steps), dtype=np.int64)
+    _change(steps.forms.facts, steps.form, steps.numbers, changes)
+    return changes
+
+
+@compiled
+def _change(facts: Facts, forms: Ints, numbers: Ints, changes: Ints) -> None:
+    # Of CFG_LD, CFG_ST, CFG_TILE, CFG_WALK and CFG_ALU: what is set, and the address besides.
+    load, store, tile, tile_at, walk, alu, alu_at = 0, 0, 0, -1, 0, 0, -1
+    for step in range(len(forms)):
+        form = forms[step]
+        kind, first = facts.kind[form], facts.first_config[form]
+        if kind == LOAD_STEP:
+            changes[step] = int(first != 0 and first != load)
+            load = first if first else load
+            continue
+        if kind == STORE_STEP:
+            changes[step], store = int(first != store), first
+            continue
+        found = int(first != tile or numbers[step, SECOND] != tile_at)
+        tile, tile_at = first, numbers[step, SECOND]
+        found |= int(facts.second_config[form] != walk) << 1
+        walk = facts.second_config[form]
+        third = facts.third_config[form]
+        if third:
+            found |= int(third != alu or numbers[step, THIRD] != alu_at) << 2
+            alu, alu_at = third, numbers[step, THIRD]
+        changes[step] = found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     IRDLOperation,
@@ -48,23 +48,28 @@ class KernelOp(AnyKernelOp):
 class InstructionOp(IRDLOperation):
     """An instruction; what all of them have in common."""
 
+    def __post_init__(self) -> None:
+        """Nothing: xDSL would fill in defaults, and no instruction has any."""
+
     @property
     def instruction(self) -> Instruction:
         """As a value."""
-        operands = {key: attr.value.data for key, attr in self.attributes.items() if isinstance(attr, IntegerAttr)}
+        # By exact type: `isinstance` asks xDSL's abstract classes, for millions of attributes.
+        operands = {key: attr.value.data for key, attr in self.attributes.items() if type(attr) is IntegerAttr}
         issue_cycle = operands.pop("issue_cycle", 0)
-        bits = {bit: True for bit in HEADER_DEPENDENCES if bit in self.attributes}
+        bits = {key: True for key in self.attributes if key in HEADER_DEPENDENCES}
         return Instruction(
             name=self.name.removeprefix("pe.").upper(), operands=operands, issue_cycle=issue_cycle, **bits
         )
 
     def verify(self, verify_nested_ops: bool = True) -> None:
         """Checks all that an instruction can get wrong; xDSL's own checks, which can do no more, take ten times longer."""
+        known = _LIMITS[self.name]
         for key, attr in self.attributes.items():
-            limits = _LIMITS[self.name].get(key)
+            limits = known.get(key)
             if limits is None:
-                raise VerifyException(f"{self.name}: has no operand '{key}'{nearest_hint(key, _LIMITS[self.name])}")
-            value = attr.value.data if isinstance(attr, IntegerAttr) else 1
+                raise VerifyException(f"{self.name}: has no operand '{key}'{nearest_hint(key, known)}")
+            value = attr.value.data if type(attr) is IntegerAttr else 1
             if not limits[0] <= value <= limits[1]:
                 raise VerifyException(f"{self.name}: {key} is {value}; it must be from {limits[0]} to {limits[1]}")
         if self.operands or self.results or self.regions:
@@ -103,7 +108,7 @@ def instruction_op(instruction: Instruction) -> InstructionOp:
             attributes[bit] = UnitAttr()
     if instruction.issue_cycle:
         attributes["issue_cycle"] = int_attr(instruction.issue_cycle)
-    return INSTRUCTION_OPS[instruction.name].create(attributes=attributes)
+    return INSTRUCTION_OPS[instruction.name].create(attributes=attributes, location=UNKNOWN_LOC)
 
 
 def instructions_in(program: ProgramOp) -> Iterator[Instruction]:

@@ -34,6 +34,16 @@ def verify_module(module: ModuleOp, where: str) -> None:
     raise PassError(f"{where}: {op.name}{_stands_for(op)}: {cause.strip().removeprefix(f'{op.name}: ')}")
 
 
+def ops_in(op: Operation) -> Iterator[Operation]:
+    """All ops inside of one; xDSL's `walk` asks every op for its own walk, and most have nothing in them."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner
+                if inner.regions:
+                    yield from ops_in(inner)
+
+
 def _stands_for(op: Operation) -> str:
     nodes = nodes_of(op)
     if not nodes:
@@ -43,9 +53,9 @@ def _stands_for(op: Operation) -> str:
 
 def _unmade_operands(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     made: set[SSAValue] = set()
-    for op in module.walk():
+    for op in ops_in(module):
         for position, operand in enumerate(op.operands):
-            if isinstance(operand.owner, Operation) and operand not in made:
+            if operand not in made and isinstance(operand.owner, Operation):
                 yield op, f"operand {position} is used before {operand.owner.name} makes it, or is not in the module"
         made.update(op.results)
 

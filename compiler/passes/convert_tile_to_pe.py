@@ -9,13 +9,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 
-from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, PeArray, pe_array
+from ...archdsl import INDEX_BITS, Infeasible, InfeasibleError, PassError, PeArray, pe_array, tensor_pe_array_isa
 from ...models import time_steps
 from ..codegen.collecting import paused_collector
 from ..codegen.expansion import expand
+from ..codegen.instructions import instructions_of
 from ..codegen.ordering import LOADS_AHEAD, with_loads_ahead
 from ..codegen.timing import columns_of
-from ..codegen.tokens import instructions_of
 from ..ir import pe, tile
 from .base import PassContext
 
@@ -69,8 +69,11 @@ class ConvertTileToPe:
             body: list[Operation] = [item.clone() for item in op.body.block.ops if isinstance(item, tile.BufferOp)]
             sources = [item for item in op.body.block.ops if isinstance(item, tile.KernelOp)]
             loads: list[list[int]] = [[] for _ in sources]
+            in_load_queue = {
+                kind.name: kind.queue == "load" and not kind.is_barrier for kind in tensor_pe_array_isa().instructions
+            }
             for idx, (instruction, kernel) in enumerate(zip(instructions, kernels, strict=True)):
-                if instruction.queue == "load" and not instruction.kind.is_barrier:
+                if in_load_queue[instruction.name]:
                     loads[kernel].append(idx)
             marks = [
                 pe.kernel_op(source, cycles, own) for source, cycles, own in zip(sources, predicted, loads, strict=True)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...archdsl import CompileError, PassError, nearest_hint
 from ..ir.store import DataStore
-from ..ir.verification import verify_module
+from ..ir.verification import ops_in, verify_module
 from .base import Pass, PassContext
 from .dumps import ALL, arrays_of, load_dump, save_arrays, save_dump
 
@@ -160,7 +160,7 @@ class PassManager:
         dump = None
         if self.dump_folder is not None and {ALL, each.name} & set(self.print_after):
             dump = save_dump(self.dump_folder, result, position, each.name)
-        num_ops = sum(1 for _ in result.walk()) - 1
+        num_ops = sum(1 for _ in ops_in(result))
         record = PassRecord(
             name=each.name, time_s=end - begin, verify_time_s=verified - end, num_ops=num_ops, dump=dump
         )  # fmt: skip

@@ -9,19 +9,19 @@ import pytest
 from tileloom.archdsl import PeArray, pe_array
 from tileloom.compiler.codegen.expansion import expand
 from tileloom.compiler.codegen.ordering import LOADS_AHEAD, with_loads_ahead
-from tileloom.compiler.codegen.steps import Load, Step, Store, Walk
+from tileloom.compiler.codegen.steps import Form, Steps
 from tileloom.compiler.compilation import CompileOptions
 from tileloom.compiler.generators import random_quantised_graph
 from tileloom.compiler.generators.builder import GraphBuilder
 from tileloom.compiler.generators.layers import add, conv
 from tileloom.compiler.generators.quantisation import Scale
 from tileloom.compiler.ir import tile
-from tileloom.models import replay
+from tileloom.models import LOAD_STEP, replay
 
 from .arrays import arch_named, random_arch, random_options
 from .compiled import compiled_for, lowered
 
-Key = tuple[str, tuple[tuple[str, int], ...]]
+Key = tuple[str, tuple[int, ...]]
 
 
 def programs(seed: int) -> tuple[list[tile.ProgramOp], PeArray]:
@@ -32,24 +32,41 @@ def programs(seed: int) -> tuple[list[tile.ProgramOp], PeArray]:
     return [op for op in after.body.block.ops if isinstance(op, tile.ProgramOp)], pe_array(arch)
 
 
-def loads_of(steps: list[Step], *, for_slots: bool) -> list[Key]:
-    loads = [step for step in steps if isinstance(step, Load)]
+def keys_of(steps: Steps) -> list[Key]:
+    """Per step what it does."""
+    forms: list[Form] = [steps.forms.forms[int(idx)] for idx in steps.form]
     return [
-        ("load", tuple(load.operands.items())) for load in loads if (load.operands.get("space", 0) > 0) == for_slots
+        (form.name, (*form.operands.values(), *numbers))
+        for form, numbers in zip(forms, steps.numbers.tolist(), strict=True)
     ]
 
 
-def waited_for(steps: list[Step]) -> list[tuple[Key | None, ...]]:
-    """Per walk and store the loads that it waits for, as what they do."""
-    loads = [step for step in steps if isinstance(step, Load)]
-
-    def key(number: int) -> Key | None:
-        return ("load", tuple(loads[number - 1].operands.items())) if number else None
-
+def loads_of(steps: Steps, *, for_slots: bool) -> list[Key]:
+    is_for_slots = (steps.fact("space") > 0).tolist()
     return [
-        (key(step.after_load), key(step.preload_after_load) if isinstance(step, Walk) else None)
-        for step in steps
-        if isinstance(step, Walk | Store)
+        key
+        for key, is_slot in zip(keys_of(steps), is_for_slots, strict=True)
+        if key[0] == "LD" and is_slot == for_slots
+    ]
+
+
+def others_of(steps: Steps) -> list[Key]:
+    return [key for key in keys_of(steps) if key[0] != "LD"]
+
+
+def loads_awaited(steps: Steps) -> list[tuple[int, int]]:
+    """Per step the numbers of the loads that it and its PRELOAD wait for."""
+    return list(zip(steps.waits.after_load.tolist(), steps.waits.preload_after_load.tolist(), strict=True))
+
+
+def waited_for(steps: Steps) -> list[tuple[Key | None, ...]]:
+    """Per walk and store the loads that it waits for, as what they do."""
+    keys = keys_of(steps)
+    loads = [key for key in keys if key[0] == "LD"]
+    return [
+        tuple(loads[number - 1] if number else None for number in numbers)
+        for key, numbers in zip(keys, loads_awaited(steps), strict=True)
+        if key[0] != "LD"
     ]
 
 
@@ -60,20 +77,18 @@ def test_nothing_is_lost_and_every_wait_is_for_what_came_before(seed: int, ahead
     for op in ops:
         before = expand(op, array)
         waits = waited_for(before)
-        kept = [(type(step), dict(step.operands)) for step in before if not isinstance(step, Load)]
-        places = [loads_of(before, for_slots=each) for each in (False, True)]
         after = with_loads_ahead(before, ahead, array)
-        assert [(type(step), dict(step.operands)) for step in after if not isinstance(step, Load)] == kept
-        assert [loads_of(after, for_slots=each) for each in (False, True)] == places
+        assert others_of(after) == others_of(before)
+        for each in (False, True):
+            assert loads_of(after, for_slots=each) == loads_of(before, for_slots=each)
         seen: dict[Key, int] = {}
         num = 0
         position = iter(waits)
-        for step in after:
-            if isinstance(step, Load):
+        for key, numbers in zip(keys_of(after), loads_awaited(after), strict=True):
+            if key[0] == "LD":
                 num += 1
-                seen[("load", tuple(step.operands.items()))] = num
+                seen[key] = num
                 continue
-            numbers = step.after_load, step.preload_after_load if isinstance(step, Walk) else 0
             assert max(numbers) <= num, "a step waits for a load behind it"
             for number, wanted in zip(numbers, next(position), strict=True):
                 assert wanted is None or seen[wanted] <= num
@@ -84,12 +99,13 @@ def test_without_room_ahead_loads_stand_where_they_are_needed() -> None:
     ops, array = programs(3)
     for op in ops:
         steps = with_loads_ahead(expand(op, array), 0, array)
-        is_load = [isinstance(step, Load) for step in steps]
-        needed = 0
-        for idx, step in enumerate(steps):
-            if isinstance(step, Walk | Store):
-                needed = max(needed, step.after_load, step.preload_after_load if isinstance(step, Walk) else 0)
-                assert sum(is_load[:idx]) == needed
+        num = needed = 0
+        for kind, numbers in zip(steps.kind.tolist(), loads_awaited(steps), strict=True):
+            if kind == LOAD_STEP:
+                num += 1
+                continue
+            needed = max(needed, *numbers)
+            assert num == needed
 
 
 def test_staged_weights_and_inputs_stand_in_different_banks() -> None:
