@@ -92,7 +92,8 @@ class Search:
             found = self._open(tables.patterns[k])
             if found is not None:
                 opened[k] = found
-                self._dive(found)
+                if not self.budget.is_spent:  # else nothing would come of it
+                    self._dive(found)
         open_bound = np.inf
         for k in sorted(opened, key=lambda k: (float(opened[k].bounds[0]), k)):
             open_bound = min(open_bound, self._search_pattern(opened[k]))

@@ -14,9 +14,10 @@ import pytest
 from tileloom.archdsl import CompileError, Op, SpatialArch, check_mapping, dump_mapping, list_presets, load_arch
 from tileloom.compiler import Mapper, MappingResult, group_key, map_op
 from tileloom.compiler.mapper.build import build_mapping
+from tileloom.compiler.mapper.candidates import Budget
 from tileloom.compiler.mapper.objective import Scorer, parse_objective
 from tileloom.compiler.mapper.problem import Problem
-from tileloom.compiler.mapper.search import Search
+from tileloom.compiler.mapper.search import FIRST_CELLS, Search
 from tileloom.compiler.mapper.tables import Tables
 from tileloom.models import (
     CONVENTIONS,
@@ -101,7 +102,7 @@ def test_search_scores_its_candidates_as_the_counting_core_does(op_name: str, co
 
 def test_the_same_input_gives_the_same_bytes() -> None:
     for op in OPS.values():
-        texts = {dump_mapping(mapped(op, REF16, "edp").mapping) for _ in range(3)}
+        texts = {dump_mapping(mapped(op, REF16, "edp").mapping) for _ in range(2)}
         assert len(texts) == 1
 
 
@@ -120,7 +121,7 @@ def test_the_same_input_gives_the_same_bytes_in_every_process() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(texts) == 1
 
@@ -153,15 +154,14 @@ def answer(mapper: Mapper, op: Op, arch: SpatialArch) -> object:
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 @pytest.mark.parametrize("budget", [100, 3_000, 1_000_000])
 def test_answers_do_not_depend_on_what_was_asked_before(objective: str, budget: int) -> None:
-    ops = [gemm(48, 40, 24), OPS["strided conv"]]
+    ops = [gemm(48, 40, 24), conv({"K": 8, "C": 3, "OX": 9, "FX": 3}, stride=(1, 2))]
     alone = {
         (op, arch): answer(Mapper(objective, budget=budget), op, arch) for op in ops for arch in variants(Random(0))
     }
-    for seed in (1, 2):
-        shared = Mapper(objective, budget=budget)
-        for arch in variants(Random(seed)):
-            for op in ops:
-                assert answer(shared, op, arch) == alone[op, arch]
+    shared = Mapper(objective, budget=budget)
+    for arch in variants(Random(1)):
+        for op in ops:
+            assert answer(shared, op, arch) == alone[op, arch]
 
 
 def test_small_problems_too_are_answered_alike_in_any_company() -> None:
@@ -188,7 +188,7 @@ def test_an_ended_budget_leaves_an_honest_gap(op_name: str, objective: str) -> N
     op = OPS[op_name]
     optimum = mapped(op, REF16, objective).score
     num_gaps = 0
-    for budget in (1, 300, 700, 1_400, 3_000, 10_000):
+    for budget in (1, 700, 3_000, 10_000):
         try:
             found = map_op(op, REF16, objective, budget=budget)
         except CompileError as error:
@@ -201,6 +201,19 @@ def test_an_ended_budget_leaves_an_honest_gap(op_name: str, objective: str) -> N
         assert check_mapping(found.mapping, op, REF16) == ()
         num_gaps += not found.proved_optimal
     assert num_gaps
+
+
+def test_a_spent_budget_evaluates_no_further_tilings() -> None:
+    op = OPS["gemm"]
+    problem = Problem(op=op, memories=hierarchy_of(REF16), convention=CONVENTIONS["tileloom"])
+    rooms = {"register": 4.0}
+    tables = Tables(problem, [rooms.get(level.name, math.inf) for level in problem.hierarchy.levels])
+    prices = problem.with_latch(prices_of(resolve(REF16), op.datatype))
+    budget = Budget(tilings=1)
+    outcome = Search(tables, Scorer(parse_objective("energy"), prices, op.macs), budget=budget).run()
+    assert not outcome.is_complete
+    assert len(tables.patterns) > 10
+    assert budget.tilings >= -FIRST_CELLS, "more than what is evaluated together"
 
 
 def test_a_time_limit_ends_the_search() -> None:
