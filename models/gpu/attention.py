@@ -7,6 +7,8 @@ special-function units. How far the two overlap is the backend's property:
     mma.sync kernels (FlashAttention 2)          step = products + softmax, one after the other
     asynchronous kernels (FlashAttention 3,      step = root of the sum of squares: two groups of warps take turns, so most
     cuDNN on Hopper, TensorRT-LLM)               of the shorter one hides behind the longer
+    the same with accumulators in a memory       a block has two tiles of 128 rows, each with warps of its own for the
+    of their own (Blackwell)                     softmax: its exponentials and its other instructions overlap as well
 
 Time is that of the busiest SM: its share of all steps, a tail of half a longest block where blocks differ (causal masks), and
 what each block costs before its first and after its last step. Decode reads all keys and values once; with fewer units of
@@ -23,10 +25,11 @@ from typing import Final, Literal
 import numpy as np
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
+from .cache import hit_share
 from .chip import Chip
 from .energy import burst_clock_hz, with_energy
 from .facts import LANES, SYNCHRONOUS_SHARE
-from .memory_bound import Flags, cache_hit_share, stream_time_s
+from .memory_bound import Flags, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
 BackendName = Literal["flash", "cudnn", "framework"]
@@ -46,6 +49,8 @@ class Backend:
         resident: Blocks that one SM holds.
         later_block_share: Part of a block's time around its steps that shows when others run before it on the same SM: two
             resident blocks hide half of it and more, a warp that fetches ahead over the end of a block most of it.
+        synchronous_later_share: The same for decode of heads that share keys, where products are synchronous: such blocks
+            load, then multiply, so that the two times add up. None where blocks are the same everywhere.
         prefill_kernels: Kernels of a prefill, the attention itself included.
         decode_kernels: Kernels of a decode, the combining of splits not included.
         appends: Whether rotary embedding and the KV append belong to it.
@@ -59,6 +64,7 @@ class Backend:
     decode_rows: int
     resident: int
     later_block_share: float
+    synchronous_later_share: float | None = None
     prefill_kernels: int = 1
     decode_kernels: int = 1
     appends: bool = False
@@ -75,7 +81,7 @@ BACKENDS: Final[dict[BackendName, Backend]] = {
     ),
     "framework": Backend(
         is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=6,
-        decode_elements=16384, decode_rows=8, resident=2, later_block_share=0.15,
+        decode_elements=16384, decode_rows=8, resident=2, later_block_share=0.15, synchronous_later_share=0.4,
         prefill_kernels=3, decode_kernels=2, appends=True,
     ),
 }  # fmt: skip
@@ -94,15 +100,22 @@ EXP_PER_CYCLE: Final = 16
 FEWEST_ROWS: Final = 64
 """Rows and keys of the smallest tiles, which short sequences take (FlashAttention 2 and TensorRT-LLM: 64, 128)."""
 
-ROTARY_INSTRUCTIONS: Final = 45
-"""Instructions per element of the kernel that rotates and appends: powers, sines and cosines are computed in place.
+ROTARY_INSTRUCTIONS: Final = 350
+"""Instructions of the warp that rotates a query head of one token, and a key with it: powers, sines and cosines are computed
+in place, and the same ones are issued where the head has no key to append.
 
-Source: TensorRT-LLM, unfusedAttentionKernels (`applyBiasRopeUpdateKVCache`, `RotaryPositionEmbedding`); count assumed."""
+Source: TensorRT-LLM, unfusedAttentionKernels (`applyBiasRopeUpdateKVCache`): a warp a head up to 256 elements; count
+assumed, from contexts of A100 and H100 that no test holds back."""
 
-CACHE_COPIES: Final = 2
-"""Copies of a line in an L2 of two halves when SMs of both read it.
+WARP: Final = 32
+"""Threads that issue together. Source: CUDA C++ Programming Guide."""
 
-Source: NVIDIA, A100 whitepaper, 2020: two partitions, each caching data for memory accesses of the SMs connected to it."""
+PAIRED_TILES: Final = 2
+"""Tiles that a block walks at once where accumulators have a memory of their own.
+
+Source: CUTLASS, examples/77_blackwell_fmha: blocks of 256 queries, two groups of softmax warps."""
+
+SHARED: Final = "attention: of keys and values only a part of the bytes is counted, as the measurements require"
 
 MIN_SPLIT_STEPS: Final = 2
 """Steps that a split has at least (FlashAttention 2, `num_splits_heuristic`, keeps splits that pay)."""
@@ -125,6 +138,8 @@ class Attentions:
         kv_datatype: Datatype of K and V in memory; Q's when None.
         backend: Which kernels.
         kv_in_cache: Whether K and V are in the L2 already, as in a warm loop.
+        kv_share: Share of the bytes of K and V that are fetched `[count]`; all when left out. For measurements that are known to
+            fetch less than they say.
     """
 
     batch: Ints
@@ -139,6 +154,7 @@ class Attentions:
     kv_datatype: str | None = None
     backend: BackendName = "flash"
     kv_in_cache: bool = False
+    kv_share: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -163,7 +179,10 @@ class Attentions:
         group = self.query_heads // self.kv_heads
         rows = np.where(is_decode, group, self.query_len)
         units = self.batch * np.where(is_decode, self.kv_heads, self.query_heads)
-        short_rows = np.minimum(backend.query_rows, FEWEST_ROWS * np.ceil(rows / FEWEST_ROWS).astype(np.int64))
+        most_rows, fewest = backend.query_rows, FEWEST_ROWS
+        if self._is_paired(chip, backend):
+            most_rows, fewest = PAIRED_TILES * most_rows, most_rows
+        short_rows = np.minimum(most_rows, fewest * np.ceil(rows / fewest).astype(np.int64))
         tile_rows = np.where(is_decode, backend.decode_rows, short_rows)
         tiles = np.ceil(rows / tile_rows)
         columns = np.where(self.head_dim <= 64, backend.key_columns[0], backend.key_columns[1])
@@ -186,8 +205,13 @@ class Attentions:
         read, written = self._bytes(visible)
         misses = 1.0 - self._hits(chip, read + written)
         stream = stream_time_s(chip, read * misses, written * misses)
-        compute = busiest * step_s + backend.later_block_share * (per_sm - 1) * around
-        work = np.sqrt(compute**2 + stream**2)
+        later = np.full(len(self), backend.later_block_share)
+        is_in_turn = np.zeros(len(self), dtype=np.bool_)
+        if backend.synchronous_later_share is not None and not self._has_large(chip):
+            is_in_turn = is_decode & (group > 1)
+            later[is_in_turn] = backend.synchronous_later_share
+        compute = busiest * step_s + later * (per_sm - 1) * around
+        work = np.where(is_in_turn, compute + stream, np.sqrt(compute**2 + stream**2))
         count = np.where(is_decode, backend.decode_kernels + (splits > 1), backend.prefill_kernels)
         append = self._append(chip) if backend.appends else np.zeros(len(self))
         longest_s = np.maximum(compute, stream)
@@ -207,6 +231,7 @@ class Attentions:
             ops=self._ops(visible),
             main_memory_bytes=(read + written) * misses,
             choices=_choices(blocks, splits),
+            notes=() if self.kv_share is None or (self.kv_share == 1).all() else (SHARED,),
         )
         return with_energy(times, chip, self.datatype)
 
@@ -240,14 +265,14 @@ class Attentions:
 
     def _step(self, chip: Chip, backend: Backend, tile_rows: Ints, columns: Ints, busy: Floats) -> Floats:
         """Time of one step on one SM [s], at the clock that the power of `busy` SMs leaves."""
-        shape = chip.arch.tensor_cores.datatypes.get(self.datatype)
         peak = chip.tensor_ops_per_s(self.datatype) * chip.arch.max_clock_hz / chip.arch.clock_hz
-        has_large = shape is not None and shape.shape.m >= ASYNCHRONOUS_ROWS
+        has_large = self._has_large(chip)
         share = SYNCHRONOUS_SHARE if has_large and not backend.is_asynchronous else 1.0
         rate = peak * share * chip.constants["attention_efficiency"]
         ops = 4.0 * tile_rows * columns * self.head_dim
         scores = 1.0 * tile_rows * columns
-        cycles = scores / EXP_PER_CYCLE + scores * backend.softmax_instructions / LANES
+        exponentials, others = scores / EXP_PER_CYCLE, scores * backend.softmax_instructions / LANES
+        cycles = np.hypot(exponentials, others) if self._is_paired(chip, backend) else exponentials + others
         softmax = cycles / chip.arch.max_clock_hz
         product = ops / (rate / chip.arch.num_sms)
         overlaps = backend.is_asynchronous and has_large
@@ -255,6 +280,15 @@ class Attentions:
         achieved = ops / step * busy
         clock = burst_clock_hz(chip, achieved, np.zeros(len(self)), self.datatype)
         return step * chip.arch.max_clock_hz / clock
+
+    def _has_large(self, chip: Chip) -> bool:
+        """Whether the tensor cores have instructions that are asynchronous."""
+        shape = chip.arch.tensor_cores.datatypes.get(self.datatype)
+        return shape is not None and shape.shape.m >= ASYNCHRONOUS_ROWS
+
+    def _is_paired(self, chip: Chip, backend: Backend) -> bool:
+        """Whether blocks have two tiles, whose warps for the softmax are not those that hold accumulators."""
+        return backend.is_asynchronous and chip.arch.tensor_cores.accumulator_memory_bytes is not None
 
     def _splits(self, is_decode: Flags, blocks: Ints, longest: Floats, slots: int) -> Floats:
         most = np.maximum(longest / MIN_SPLIT_STEPS, 1.0)
@@ -266,7 +300,7 @@ class Attentions:
         queries = 1.0 * self.batch * self.query_len * self.query_heads * self.head_dim * bits / 8
         reach = np.minimum(visible + self.query_len - 1, self.kv_len)
         keys = 2.0 * self.batch * reach * self.kv_heads * self.head_dim * kv_bits / 8
-        return queries + keys, queries
+        return queries + (keys if self.kv_share is None else keys * self.kv_share), queries
 
     def _append(self, chip: Chip) -> Floats:
         """Time of the kernel that rotates Q and K and writes K and V to their place."""
@@ -275,15 +309,15 @@ class Attentions:
         moved = 1.0 * self.batch * self.query_len * heads * self.head_dim * bits / 8
         misses = 1.0 - self._hits(chip, 2 * moved)
         stream = stream_time_s(chip, moved * misses, moved * misses)
-        issued = moved * 8 / bits * ROTARY_INSTRUCTIONS
+        issued = 1.0 * self.batch * self.query_len * self.query_heads * ROTARY_INSTRUCTIONS * WARP
         issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
         return np.sqrt(stream**2 + issue**2)
 
     def _hits(self, chip: Chip, footprint: Floats) -> Floats:
-        """Share of a warm loop's accesses that hit; each half of the L2 keeps its own copy of what its SMs read."""
+        """Share of a warm loop's accesses that hit."""
         if not self.kv_in_cache:
             return np.zeros(len(self))
-        return cache_hit_share(CACHE_COPIES * footprint, chip.arch.l2.capacity_bytes)
+        return hit_share(footprint, chip.arch.l2)
 
     def _ops(self, visible: Ints) -> Floats:
         pairs = (1.0 * self.query_len * visible).astype(np.float64)

@@ -190,3 +190,37 @@ def test_labels_say_backend_batch_lengths_and_heads():
 def test_what_cannot_be_priced_is_refused(batch: Attentions, message: str):
     with pytest.raises(ModelError, match=message):
         batch.times(chip_of())
+
+
+def test_rotating_costs_a_warp_for_each_query_head_however_long_a_head_is():
+    # 32 threads x 350 instructions for each of 64 x 1,000 heads and tokens, over 132 SMs of 128 lanes at 1.98 GHz.
+    issue = 64_000 * 350 * 32 / (132 * 128 * 1.98e9)
+    for head_dim, kv_heads in ((64, 64), (128, 1)):
+        batch = attentions([1], [1000], [1000], heads=(64, kv_heads), head_dim=head_dim, backend="framework")
+        append = replace(batch, kv_in_cache=True).times(chip_of()).serial_s["rotary embedding and append"]
+        assert append == pytest.approx(issue, rel=0.25)
+        assert append >= issue
+
+
+def test_grouped_decode_of_synchronous_tensor_cores_loads_and_multiplies_in_turn():
+    times = attentions([64], [1], [4096], heads=(32, 8), backend="framework").times(chip_of("a100_sxm"))
+    inside = times.overlapped_s["steps"]
+    total = inside["tensor cores and softmax"] + inside["main memory"]
+    assert times.serial_s["steps"] + times.serial_s["what does not overlap"] == pytest.approx(total)
+    apart = attentions([64], [1], [4096], heads=(8, 8), backend="framework").times(chip_of("a100_sxm"))
+    assert apart.serial_s["what does not overlap"] < min(one[0] for one in apart.overlapped_s["steps"].values())
+
+
+def test_blackwell_blocks_walk_two_tiles_of_128_queries():
+    one, two = (attentions([1], [rows], [rows], heads=(1, 1), backend="framework") for rows in (129, 256))
+    assert one.times(chip_of("b200")).choices == two.times(chip_of("b200")).choices == ("1 blocks",)
+    assert two.times(chip_of()).choices == ("2 blocks",)
+
+
+def test_a_share_of_fetched_keys_is_counted_and_noted():
+    whole = attentions([16], [1], [4096])
+    half = replace(whole, kv_share=np.array([0.5])).times(chip_of())
+    keys, queries = 16 * 4096 * 8 * 128 * 2 * 2, 16 * 32 * 128 * 2
+    assert half.main_memory_bytes == pytest.approx(keys / 2 + 2 * queries)
+    assert any("only a part of the bytes" in note for note in half.notes)
+    assert not any("only a part" in note for note in whole.times(chip_of()).notes)
