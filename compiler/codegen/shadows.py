@@ -16,6 +16,8 @@ from ...archdsl import PeArray, ceil_div
 from ...models import LOAD_STEP, MATMUL_STEP, STORE_STEP, compiled
 from .steps import FIRST, FOURTH, SECOND, THIRD, Facts, Ints, Steps, Waits, X, Y
 
+WHOLE = np.int64(1)
+"""Granule of vectors and slots; no literal, for each of which functions would be compiled anew."""
 Shadow = npt.NDArray[np.int32]
 """The last steps of one unit in one space: by granule, behind the last one of all."""
 
@@ -82,8 +84,8 @@ def _wait_of_load(
         stores, loads = (
             (shadows.table_stores, shadows.table_loads) if is_table else (shadows.slot_stores, shadows.slot_loads)
         )
-        waits.after_store[step] = _last(stores, target, target + 1, 1)
-        _touch(loads, target, target + 1, 1, number)
+        waits.after_store[step] = _last(stores, target, target + 1, WHOLE)
+        _touch(loads, target, target + 1, WHOLE, number)
         return
     read_end, written_end = source + facts.read_bytes[form], target + facts.written_bytes[form]
     waits.after_walk[step] = _last(shadows.pad_walks, target, written_end, granule)
@@ -104,7 +106,7 @@ def _wait_of_walk(
     sums, sums_end = own[FIRST], own[FIRST] + facts.num_sums[form]
     waits.after_load[step] = _last(shadows.pad_loads, low, end, granule)
     waits.after_store[step] = max(
-        _last(shadows.pad_stores, low, end, granule), _last(shadows.sum_stores, sums, sums_end, 1)
+        _last(shadows.pad_stores, low, end, granule), _last(shadows.sum_stores, sums, sums_end, WHOLE)
     )
     if second_end > second:
         load = _last(shadows.pad_loads, second, second_end, granule)
@@ -116,7 +118,7 @@ def _wait_of_walk(
             waits.after_store[step] = max(waits.after_store[step], store)
         _touch(shadows.pad_walks, second, second_end, granule, number)
     _touch(shadows.pad_walks, low, end, granule, number)
-    _touch(shadows.sum_walks, sums, sums_end, 1, number)
+    _touch(shadows.sum_walks, sums, sums_end, WHOLE, number)
 
 
 @compiled
@@ -127,11 +129,11 @@ def _wait_of_store(
     target, end = own[SECOND], own[SECOND] + facts.written_bytes[form]
     slot, table = own[THIRD], own[FOURTH] - 1
     is_local = facts.space[form] == 1
-    after_load = _last(shadows.slot_loads, slot, slot + 1, 1)
+    after_load = _last(shadows.slot_loads, slot, slot + 1, WHOLE)
     if facts.has_table[form]:
-        after_load = max(after_load, _last(shadows.table_loads, table, table + 1, 1))
-        _touch(shadows.table_stores, table, table + 1, 1, number)
-    after_walk = _last(shadows.sum_walks, sums, sums_end, 1)
+        after_load = max(after_load, _last(shadows.table_loads, table, table + 1, WHOLE))
+        _touch(shadows.table_stores, table, table + 1, WHOLE, number)
+    after_walk = _last(shadows.sum_walks, sums, sums_end, WHOLE)
     if is_local:
         after_load = max(after_load, _last(shadows.pad_loads, target, end, granule))
         after_walk = max(after_walk, _last(shadows.pad_walks, target, end, granule))
@@ -140,8 +142,8 @@ def _wait_of_store(
         after_load = max(after_load, _last(shadows.memory_loads, target, end, granule))
         _touch(shadows.memory_stores, target, end, granule, number)
     waits.after_load[step], waits.after_walk[step] = after_load, after_walk
-    _touch(shadows.sum_stores, sums, sums_end, 1, number)
-    _touch(shadows.slot_stores, slot, slot + 1, 1, number)
+    _touch(shadows.sum_stores, sums, sums_end, WHOLE, number)
+    _touch(shadows.slot_stores, slot, slot + 1, WHOLE, number)
 
 
 @compiled

@@ -17,6 +17,8 @@ from .steps import SECOND, THIRD, Facts, Ints, Steps, Waits
 
 LOADS, STORES = range(2)
 """Units whose ends walks know of."""
+NONE = np.int64(0)
+"""No walk and no step; no literal, for each of which functions would be compiled anew."""
 NUM_CONFIGS = 3
 """Instructions that may configure a unit for a step, at most."""
 
@@ -76,27 +78,27 @@ def kept_waits(steps: Steps) -> KeptWaits:
 
 @compiled
 def _keep(kinds: Ints, waits: Waits, kept: Waits, is_fenced: Ints, known: _Known) -> None:
-    walk, walk_step = 0, -1  # the last walk, and its step
+    walk, walk_step = NONE, NONE - 1  # the last walk, and its step
     knows = np.zeros(2, dtype=np.int64)  # by unit the last walk that it knows to have ended
+    asked, granted = (waits.after_load, waits.after_store), (kept.after_load, kept.after_store)
+    preload_asked = (waits.preload_after_load, waits.preload_after_store)
+    preload_granted = (kept.preload_after_load, kept.preload_after_store)
     for step in range(len(kinds)):
         kind = kinds[step]
         if kind != LOAD_STEP and kind != STORE_STEP:
             walk, walk_step = walk + 1, step
-            if kind == MATMUL_STEP:
-                kept.preload_after_load[step] = _learn(known, LOADS, walk, waits.preload_after_load[step])
-                kept.preload_after_store[step] = _learn(known, STORES, walk, waits.preload_after_store[step])
-            kept.after_load[step] = _learn(known, LOADS, walk, waits.after_load[step])
-            kept.after_store[step] = _learn(known, STORES, walk, waits.after_store[step])
+            for unit in range(2):
+                if kind == MATMUL_STEP:
+                    preload_granted[unit][step] = _learn(known, unit, walk, preload_asked[unit][step])
+                granted[unit][step] = _learn(known, unit, walk, asked[unit][step])
             continue
         unit = LOADS if kind == LOAD_STEP else STORES
-        if unit == LOADS:
-            relay = _relay(known, STORES, waits.after_store[step], walk, walk_step, kept.after_store)
-        else:
-            relay = _relay(known, LOADS, waits.after_load[step], walk, walk_step, kept.after_load)
+        other = STORES if kind == LOAD_STEP else LOADS
+        relay = _relay(known, other, asked[other][step], walk, walk_step, granted[other])
         if relay < 0:
             is_fenced[step] = 1
-            known.floor[:] = known.counts
-            knows[:] = walk
+            for each in range(2):
+                known.floor[each], knows[each] = known.counts[each], walk
         known.counts[unit] += 1
         known.walks_before[unit, known.counts[unit]] = walk
         wanted = max(waits.after_walk[step], relay)

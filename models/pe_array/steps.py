@@ -22,6 +22,8 @@ LOAD, MATMUL, VECTOR, STORE = range(4)
 """Kinds of steps."""
 LOADS, WALKS, STORES = range(3)
 """Queues."""
+NONE = np.int64(0)
+"""No step and no cycle; no literal, for each of which functions would be compiled anew."""
 TARGETS = 2
 """Stores that the store unit has under way at once: one reads sums while the one before still writes."""
 VECTOR_DELAY = 3
@@ -168,7 +170,7 @@ def _zeros(*shape: int) -> Ints:
 def _time(
     sizes: _Sizes, steps: StepColumns, ends: _Ends, queues: _Queues, memory: _Memory, reads: _Reads, kernel_ends: Ints
 ) -> int:
-    loads, walks, stores, written = 0, 0, 0, 0
+    loads, walks, stores, written = NONE, NONE, NONE, NONE
     requests_free, walk_free, sums_free, vectors_free, reads_free = 0, 0, 0, 0, 0
     last = 0  # the end of all so far
     for idx in range(steps.kind.shape[0]):
@@ -177,13 +179,13 @@ def _time(
             queues.dispatched[0] = max(queues.dispatched[0], last) + 1
         queue = LOADS if kind == LOAD else STORES if kind == STORE else WALKS
         for _ in range(steps.configs[idx]):
-            _issue(queues, queue, 0)
+            _issue(queues, queue, NONE)
         if kind == LOAD:
             loads += 1
             ready = max(requests_free, _after(ends.read, steps.after_walk[idx]))
             if loads > sizes.loads_in_flight:
                 ready = max(ready, ends.load[loads - sizes.loads_in_flight] + 1)
-            begin = _issue(queues, LOADS, ready)
+            begin = _issue(queues, queue, ready)
             requests_free, ends.load[loads] = _read(sizes, memory, begin, vectors, beats * sizes.cycles_per_beat)
             if written:
                 ends.store[written] = max(ends.store[written], memory.write[1])
@@ -194,7 +196,7 @@ def _time(
             ready = max(reads_free, _after(ends.sums, steps.after_walk[idx]))
             if stores > TARGETS:
                 ready = max(ready, ends.store[stores - TARGETS] + 1)
-            begin = _issue(queues, STORES, ready)
+            begin = _issue(queues, queue, ready)
             # The unit passes a vector on once the bus has taken the one before.
             busy = beats * sizes.cycles_per_beat
             pace = max(sizes.num_passes, busy)
@@ -214,15 +216,15 @@ def _time(
                 ready = max(
                     _after(ends.load, steps.preload_after_load[idx]), _after(ends.store, steps.preload_after_store[idx])
                 )
-                preload = _issue(queues, WALKS, ready)
+                preload = _issue(queues, queue, ready)
                 if steps.meets_inputs[idx]:
                     preload = max(preload, walk_free)
-                begin = _issue(queues, WALKS, max(waits, preload + sizes.rows, walk_free))
+                begin = _issue(queues, queue, max(waits, preload + sizes.rows, walk_free))
                 walk_free, delay = begin + vectors, sizes.through_array
                 sums_free, end = walk_free + delay, walk_free + delay + 1
             else:
                 # It begins when no product's sums are on their way, and no other vector op's either.
-                begin = _issue(queues, WALKS, max(waits, walk_free + 1, sums_free + 1, vectors_free + 2))
+                begin = _issue(queues, queue, max(waits, walk_free + 1, sums_free + 1, vectors_free + 2))
                 walk_free, delay = begin + vectors + steps.operands[idx], VECTOR_DELAY
                 vectors_free, end = walk_free, walk_free + delay + 1
             ends.read[walks], ends.sums[walks] = walk_free, end
