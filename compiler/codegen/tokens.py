@@ -8,7 +8,7 @@ n-th token. Load and store units are no neighbours: what one must know of the ot
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .steps import SECOND, THIRD, Facts, Ints, Steps, Waits
 
 LOADS, STORES = range(2)
 """Units whose ends walks know of."""
-NONE = np.int64(0)
+NONE: Final = cast("int", np.int64(0))
 """No walk and no step; no literal, for each of which functions would be compiled anew."""
 NUM_CONFIGS = 3
 """Instructions that may configure a unit for a step, at most."""

@@ -9,7 +9,7 @@ writes that meet in a bank of the scratchpad, but for weights in the bank from w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ LOAD, MATMUL, VECTOR, STORE = range(4)
 """Kinds of steps."""
 LOADS, WALKS, STORES = range(3)
 """Queues."""
-NONE = np.int64(0)
+NONE: Final = cast("int", np.int64(0))
 """No step and no cycle; no literal, for each of which functions would be compiled anew."""
 TARGETS = 2
 """Stores that the store unit has under way at once: one reads sums while the one before still writes."""
