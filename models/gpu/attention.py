@@ -115,7 +115,10 @@ PAIRED_TILES: Final = 2
 
 Source: CUTLASS, examples/77_blackwell_fmha: blocks of 256 queries, two groups of softmax warps."""
 
-SHARED: Final = "attention: of keys and values only a part of the bytes is counted, as the measurements require"
+SHARED: Final = (
+    "attention: of keys and values only a part of the bytes is counted, since measured rows outrun main memory, why is unknown "
+    "(FETCHED_KV in docs/gpu_kernels.md); no estimate of a chip does"
+)
 
 MIN_SPLIT_STEPS: Final = 2
 """Steps that a split has at least (FlashAttention 2, `num_splits_heuristic`, keeps splits that pay)."""
