@@ -57,6 +57,14 @@ CASES = (
     ),
     Case(title="h100_sxm: GEMM fp8 (vLLM)", file=f"{FRAMEWORKS}/h100_sxm_gemm_fp8.csv", arch="h100_sxm", column="latency_ms_vllm", is_drawn=True),
     Case(title="b200: GEMM fp8 (vLLM)", file=f"{FRAMEWORKS}/b200_sxm_gemm_fp8.csv", arch="b200", column="latency_ms_vllm"),
+    *(
+        Case(title=f"{chip}: GEMM fp8 with its quantisation (TensorRT-LLM)", file=f"{FRAMEWORKS}/{file}_gemm_fp8.csv", arch=chip, column="latency_ms_trtllm")
+        for chip, file in (("h100_sxm", "h100_sxm"), ("b200", "b200_sxm"))
+    ),
+    *(
+        Case(title=f"{chip}: quantisation to fp8", file=f"{FRAMEWORKS}/{file}_memop_computescale.csv", arch=chip)
+        for chip, file in (("h100_sxm", "h100_sxm"), ("b200", "b200_sxm"))
+    ),
     Case(title="b200: GEMM nvfp4", file=f"{FRAMEWORKS}/b200_sxm_gemm_nvfp4.csv", arch="b200", is_drawn=True),
     Case(title="a100_sxm: GEMM int8 weights", file=f"{FRAMEWORKS}/a100_sxm_gemm_int8_wo.csv", arch="a100_sxm", is_drawn=True),
     *(

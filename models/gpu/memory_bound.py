@@ -141,7 +141,7 @@ class MemoryKernels:
         together = longest if not structure.row_threads else _row_time_s(inside, walk)
         floor = np.full(len(self), chip.arch.launch.floor_s * structure.kernels)
         # A kernel of several waits for the last block of the one before, and for that one's result.
-        waits = structure.kernels * chip.constants["tile_overhead_s"] if structure.kernels > 1 else 0.0
+        waits = structure.kernels * chip.constants[structure.wait] if structure.kernels > 1 else 0.0
         # Threads that walk rows wait in the course of these.
         first = (
             np.zeros(len(self))

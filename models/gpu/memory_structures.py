@@ -32,6 +32,7 @@ class Structure:
         output_bits: Bits of an element written where that is not the datatype's.
         rereads: Further passes over the input after the first; they hit in the L2 as far as it holds what they read.
         kernels: Kernels that follow one another.
+        wait: Constant that says how long a block of such a kernel takes beside its bytes.
         instructions: Instructions per element.
         row_instructions: Instructions of each thread per row: reductions over the threads of the row.
         chain_cycles: Cycles per element of a thread that nothing overlaps when few rows are resident.
@@ -53,6 +54,7 @@ class Structure:
     output_bits: int | None = None
     rereads: int = 0
     kernels: int = 1
+    wait: Literal["tile_overhead_s", "quantise_block_s"] = "tile_overhead_s"
     instructions: float = 4
     row_instructions: float = 0
     chain_cycles: float = 0
@@ -110,7 +112,7 @@ STRUCTURES: Final[dict[MemoryOp, Structure]] = {
     ),
     "transpose": Structure(is_strided=True, instructions=20),
     # Per-tensor fp8: clear the maximum, find it, divide and convert.
-    "quantise": Structure(output_bits=8, rereads=1, kernels=3, instructions=10),
+    "quantise": Structure(output_bits=8, rereads=1, kernels=3, wait="quantise_block_s", instructions=10),
     "embedding": Structure(instructions=4),
 }  # fmt: skip
 """Structure per op. Source: PyTorch 2.x, aten/src/ATen/native/cuda: Loops.cuh, layer_norm_kernel.cu, Reduce.cuh,

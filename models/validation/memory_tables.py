@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final, get_args
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from ..gpu.memory_bound import MemoryKernels
 from ..gpu.memory_structures import MemoryOp
 from .measured import Measurements
 from .tables import Table, TableRow
+
+QUANTISE_CALIBRATION: Final = "trtllm_fp8_warm"
+"""Set of the fp8 products that such kernels come before."""
 
 OPS: tuple[MemoryOp, ...] = get_args(MemoryOp)
 
@@ -57,3 +60,8 @@ def read_framework_quantise(table: Table, column: str) -> list[Measurements]:
     values = np.array([row.number(column) * 1e-3 for row in rows])
     lines = np.array([row.line for row in rows])
     return [Measurements(name="quantise fp8", kernels=kernels, quantity="time_s", values=values, lines=lines)]
+
+
+def framework_quantise_calibration(table: Table, column: str) -> str:
+    """Set of constants that suits such a table: the one of the fp8 products that follow its kernels."""
+    return QUANTISE_CALIBRATION

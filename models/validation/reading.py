@@ -15,7 +15,7 @@ from .energy_tables import read_own_energy
 from .gemm_tables import COMMON_CALIBRATION, framework_gemm_calibration, read_framework_gemms, read_own_gemms
 from .layer_tables import read_own_layers
 from .measured import Measurements
-from .memory_tables import read_framework_quantise, read_own_memory
+from .memory_tables import framework_quantise_calibration, read_framework_quantise, read_own_memory
 from .serving_tables import METRICS, read_serving
 from .tables import Table, read_table
 from .tiling_tables import read_own_tilings
@@ -158,6 +158,7 @@ FORMATS: tuple[Format, ...] = (
         measured=("latency_ms",),
         read=read_framework_quantise,
         calibration=COMMON_CALIBRATION,
+        calibration_of=framework_quantise_calibration,
     ),
 )
 """Every kind of table, those with more columns first."""
