@@ -25,22 +25,16 @@ from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
-from .facts import CACHE_LATENCY_CYCLES, LANES
 from .implicit_gemm import ImplicitGemms
 from .memory_bound import Flags, stream_time_s
 from .times import Floats, Ints, KernelTimes
+from .vector_convolution import depthwise_times, vector_times
 
 VECTOR_BYTES: Final = 16
 """Bytes of channels that a load takes. Source: NVIDIA, Convolutional Layers User's Guide: channels in multiples of 8 (fp16)."""
 
 PADDING_KERNELS: Final = 2
 """Kernels before one with padded channels: they copy input and weights (traces of cuDNN show `nhwcAddPaddingKernel` twice)."""
-
-TAP_INSTRUCTIONS: Final = 5
-"""Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
-
-OUTPUT_INSTRUCTIONS: Final = 20
-"""Instructions per depthwise output beside its taps: its place in four dimensions, conversion, store (assumption)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +84,11 @@ class Convolutions:
             ModelError: Unknown datatype, or groups that do not divide the channels.
         """
         self._check()
-        depthwise = np.flatnonzero(self._is_depthwise)
-        dense = np.flatnonzero(~self._is_depthwise)
+        depthwise, vector = self._is_depthwise, self._is_on_vector_units
+        kinds = ((~(depthwise | vector), self._dense), (depthwise, self._depthwise), (vector, self._vector))
         parts = [
             (rows, price(rows, chip))
-            for rows, price in ((dense, self._dense), (depthwise, self._depthwise))
+            for rows, price in ((np.flatnonzero(kind), price) for kind, price in kinds)
             if len(rows)
         ]
         return with_energy(_together(parts, self._ops, self._notes(chip)), chip, self.datatype)
@@ -102,6 +96,11 @@ class Convolutions:
     @property
     def _is_depthwise(self) -> Flags:
         return (self.groups > 1) & (self.groups == self.in_channels)
+
+    @property
+    def _is_on_vector_units(self) -> Flags:
+        """Tensor-core kernels load pairs of bf16 channels at least, and only fp16 has ones for first layers."""
+        return (self.in_channels // self.groups % 2 != 0) & ~self._is_depthwise & (self.datatype == "bf16")
 
     @property
     def _padded_channels(self) -> Ints:
@@ -112,7 +111,8 @@ class Convolutions:
 
     @property
     def _is_padded(self) -> Flags:
-        return (self._padded_channels * self.groups > self.in_channels) & ~self._is_depthwise
+        is_dense = ~(self._is_depthwise | self._is_on_vector_units)
+        return (self._padded_channels * self.groups > self.in_channels) & is_dense
 
     @property
     def _ops(self) -> Floats:
@@ -179,26 +179,36 @@ class Convolutions:
         each = chip.arch.launch.floor_s + chip.constants["tile_overhead_s"]
         return PADDING_KERNELS * each + stream_time_s(chip, read, written), read + written
 
-    def _depthwise(self, rows: Ints, chip: Chip) -> KernelTimes:
-        """Blocks that load weights and pixels, compute and store: each does so once, and many do at the same time."""
-        outputs = (1.0 * self.batch * self.out_size**2 * self.out_channels)[rows]
+    def _vector(self, rows: Ints, chip: Chip) -> KernelTimes:
+        """Products that no tensor-core kernel takes."""
+        channels = self.in_channels // self.groups
         read, written = self._input_bytes(self.in_channels)[rows], self._output_bytes[rows]
-        if self.inputs_in_cache:
-            read = read * (1 - hit_share(read + written, chip.arch.l2))
-        stream = stream_time_s(chip, read, written)
-        issued = outputs * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * self.kernel[rows] ** 2)
-        issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
-        work = np.sqrt(stream**2 + issue**2)
-        # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
-        trips = self.kernel[rows] * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        around = chip.constants["tile_overhead_s"] + trips
-        launch = np.full(len(rows), chip.arch.launch.floor_s)
-        return KernelTimes(
-            serial_s={"launch": launch, "filling and draining": around, "depthwise": work},
-            regime=np.where(work < launch + around, 2, np.where(issue > stream, 0, 1)),
-            ops=self._ops[rows],
-            main_memory_bytes=read + written,
+        weights = (self.out_channels * channels * self.kernel**2 * DATATYPE_BITS[self.datatype] / 8)[rows]
+        return vector_times(
+            chip=chip,
+            m=(self.batch * self.out_size**2)[rows],
+            n=(self.out_channels // self.groups)[rows],
+            k=(channels * self.kernel**2)[rows],
+            groups=self.groups[rows],
+            read_bytes=self._cold(read, written, chip) + weights,
+            written_bytes=written,
         )
+
+    def _depthwise(self, rows: Ints, chip: Chip) -> KernelTimes:
+        read, written = self._input_bytes(self.in_channels)[rows], self._output_bytes[rows]
+        return depthwise_times(
+            chip=chip,
+            batch=self.batch[rows],
+            channels=self.out_channels[rows],
+            outputs=(self.out_size**2)[rows],
+            taps=self.kernel[rows],
+            read_bytes=self._cold(read, written, chip),
+            written_bytes=written,
+        )
+
+    def _cold(self, read: Floats, written: Floats, chip: Chip) -> Floats:
+        """Bytes of the input that come from main memory."""
+        return read * (1 - hit_share(read + written, chip.arch.l2)) if self.inputs_in_cache else read
 
 
 def _together(parts: Sequence[tuple[Ints, KernelTimes]], ops: Floats, notes: tuple[str, ...]) -> KernelTimes:

@@ -1,5 +1,7 @@
 """Convolutions: which bytes and products they are, bounds, and what cannot be priced."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,11 +76,36 @@ def test_ops_count_real_taps_and_channels():
 
 def test_few_channels_are_padded_before_and_say_so():
     # Two kernels copy input and weights: 8 images of 224 x 224 pixels, 3 channels read and 8 written.
-    times = convolutions((8, 3, 64, 7, 2, 224, 1)).times(chip_of())
+    times = replace(convolutions((8, 3, 64, 7, 2, 224, 1)), datatype="fp16").times(chip_of())
     pixels = 8.0 * 224 * 224 * 2
     copied = stream_time_s(chip_of(), np.array([3 * pixels]), np.array([8 * pixels]))
     assert times.serial_s["padding channels"] == pytest.approx(2 * (1.19e-6 + 1.2e-6) + copied)
     assert "h100_sxm: channels are padded to a multiple of 16 bytes, by kernels before" in times.notes
+
+
+def test_odd_channels_in_bf16_are_multiplied_on_vector_units():
+    # 112 x 112 x 64 pixels and 64 channels in 50,176 blocks of 32 x 32, 381 on the busiest SM; 147 values in 19 steps of 8.
+    # A step has 8 x 32 x 32 multiply-adds with an eighth of loads, and 512 gathered elements of 10 instructions.
+    instructions = 381 * 19 * (8 * 32 * 32 * 9 / 8 + 512 * 10)
+    times = convolutions((64, 3, 64, 7, 2, 224, 1)).times(chip_of())
+    weights, pixels = 2 * 64 * 147, 2.0 * 64 * 224 * 224 * 3
+    stream = stream_time_s(chip_of(), np.array([pixels + weights]), np.array([2.0 * 64 * 64 * 112 * 112]))
+    work = np.hypot(instructions / (128 * 1.98e9), stream)
+    assert times.time_s == pytest.approx(1.19e-6 + 1.2e-6 + work)
+    assert times.notes == ()
+
+
+def test_few_images_of_few_channels_leave_most_sms_idle_in_a_depthwise_convolution():
+    # 576 channels are 18 blocks for an image: those of 7 images have an SM each, of 8 images some SMs have two.
+    one, seven, eight = convolutions(*[(batch, 576, 576, 3, 1, 28, 576) for batch in (1, 7, 8)]).times(chip_of()).time_s
+    assert seven < 1.2 * one
+    assert eight > 1.5 * seven
+
+
+def test_a_thread_per_output_takes_over_where_blocks_are_too_few():
+    # One block of 32 channels would walk over 112 x 112 pixels alone: 401,408 outputs of 65 instructions on one SM, 103 us.
+    large = convolutions((1, 32, 32, 3, 1, 112, 32)).times(chip_of())
+    assert large.serial_s["depthwise"] < 1.05 * 112**2 * 32 * (570 + 9 * 170) / (128 * 132 * 1.98e9)
 
 
 def test_channels_of_whole_vectors_are_not_padded():

@@ -1,0 +1,125 @@
+"""Convolutions on the vector units: those that no tensor-core kernel takes, and depthwise ones.
+
+What cuDNN has on tensor cores loads channels in pairs at least. For bf16 with an odd number of channels, as in the first layer
+of image networks, it has no such kernel, and computes in fp32 on the vector units: blocks gather a tile of patches and one of
+weights, element by element, and multiply them from shared memory:
+
+    instructions of a step = multiply-adds x (1 + loads from shared memory) + gathered elements x instructions of each
+    time                   = launch + tile_overhead_s + root of the sum of squares of the busiest SM and main memory
+
+Depthwise convolutions have two kernels, of which the faster one is taken. One has a block per image and 32 channels, which walks
+over the image with the weights at hand: few images of few channels leave most SMs idle. The other has a thread per output and
+is an order of magnitude slower wherever the first fills the chip.
+
+Limits: no dilation; a block's edge tiles take as long as their outputs; nothing is known of how cuDNN splits a single image.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from .chip import Chip
+from .facts import CACHE_LATENCY_CYCLES, LANES
+from .memory_bound import stream_time_s
+from .times import Floats, Ints, KernelTimes
+
+TILE_SIDE: Final = 32
+"""Pixels and output channels of a block of the vector kernel.
+
+Source: cuDNN 9's `convolve_common_engine_float_NHWC<__nv_bfloat16, __nv_bfloat16, 128, 5, 5, 3, 3, 3, ...>`: 128 threads, sides
+of 2^5, steps of 2^3. Public profiles of bf16 networks by PyTorch show it for three input channels, on A100 and Blackwell."""
+TILE_DEPTH: Final = 8
+TILE_THREADS: Final = 128
+TILE_REGISTERS: Final = 80
+"""Registers of one of its threads (public profiles show 76)."""
+THREAD_SIDE: Final = 4
+"""Sides of what a thread keeps, for which it loads two vectors per step of the reduction (assumption)."""
+GATHER_INSTRUCTIONS: Final = 10
+"""Instructions per gathered element: place and bounds in two directions, load, conversion, store, loop (assumption)."""
+
+TAP_INSTRUCTIONS: Final = 5
+"""Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
+OUTPUT_INSTRUCTIONS: Final = 20
+"""Instructions per depthwise output beside its taps: its place in four dimensions, conversion, store (assumption)."""
+BLOCK_CHANNELS: Final = 32
+"""Channels of a block. Source: cuDNN 9, `xmma_depthwise_convolution_fprop_tiling_..._tilesize1x8x8_1x3x3_..._g32`; that a block
+walks over a whole image is an assumption."""
+
+DIRECT_TAP_INSTRUCTIONS: Final = 170
+"""Instructions that a tap of a thread per output (`conv2d_grouped_direct_kernel`) is worth, and those of the output beside them.
+
+Source: 544 us for 128 x 512 outputs of 256 channels and 3 taps on an H200 (github.com/jax-ml/jax/issues/29875, profiled again
+in public), or 1,080 per output; shared out 3 to 10 between a tap and all else, as instructions are (assumption)."""
+DIRECT_OUTPUT_INSTRUCTIONS: Final = 570
+
+
+def vector_times(
+    *, chip: Chip, m: Ints, n: Ints, k: Ints, groups: Ints, read_bytes: Floats, written_bytes: Floats
+) -> KernelTimes:
+    """Products of gathered patches and weights on the vector units.
+
+    Args:
+        chip: The chip.
+        m: Output pixels of all images `[n]`.
+        n: Output channels of a group `[n]`.
+        k: Input channels of a group times taps `[n]`.
+        groups: Products of that shape in one kernel `[n]`.
+        read_bytes: Bytes read from main memory `[n]`.
+        written_bytes: Bytes that go there `[n]`.
+    """
+    sm, clock_hz = chip.arch.sm, chip.arch.max_clock_hz
+    blocks = groups * np.ceil(m / TILE_SIDE) * np.ceil(n / TILE_SIDE)
+    of_sm = np.ceil(blocks / chip.arch.num_sms)
+    resident = max(sm.register_file_bytes // (4 * TILE_REGISTERS * TILE_THREADS), 1)
+    steps = np.ceil(k / TILE_DEPTH)
+    multiplied = TILE_DEPTH * TILE_SIDE**2 * (1 + 2 / THREAD_SIDE**2)
+    gathered = TILE_DEPTH * 2 * TILE_SIDE * GATHER_INSTRUCTIONS
+    # A step's operands come while the one before is multiplied, of which the blocks of an SM have one each.
+    step_cycles = np.maximum(
+        of_sm * (multiplied + gathered) / LANES, np.ceil(of_sm / resident) * float(CACHE_LATENCY_CYCLES)
+    )
+    busiest = steps * step_cycles / clock_hz
+    memory = stream_time_s(chip, read_bytes, written_bytes)
+    return _of_work(chip, {"on vector units": np.hypot(busiest, memory)}, busiest > memory, read_bytes + written_bytes)
+
+
+def depthwise_times(
+    *, chip: Chip, batch: Ints, channels: Ints, outputs: Ints, taps: Ints, read_bytes: Floats, written_bytes: Floats
+) -> KernelTimes:
+    """Depthwise convolutions, by the faster of two kernels.
+
+    Args:
+        chip: The chip.
+        batch: Images `[n]`.
+        channels: Output channels `[n]`.
+        outputs: Pixels of an output image `[n]`.
+        taps: Taps in each direction `[n]`.
+        read_bytes: Bytes read from main memory `[n]`.
+        written_bytes: Bytes that go there `[n]`.
+    """
+    sms, clock_hz = chip.arch.num_sms, chip.arch.max_clock_hz
+    results = 1.0 * batch * channels * outputs
+    blocks = batch * np.ceil(channels / BLOCK_CHANNELS)
+    busy = blocks / np.ceil(blocks / sms)
+    tiled = results * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * taps**2) / (LANES * busy * clock_hz)
+    direct = results * (DIRECT_OUTPUT_INSTRUCTIONS + DIRECT_TAP_INSTRUCTIONS * taps**2) / (LANES * sms * clock_hz)
+    issue = np.minimum(tiled, direct)
+    stream = stream_time_s(chip, read_bytes, written_bytes)
+    # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
+    trips = taps * CACHE_LATENCY_CYCLES / clock_hz
+    work = {"first rows of taps": trips, "depthwise": np.hypot(stream, issue)}
+    return _of_work(chip, work, issue > stream, read_bytes + written_bytes)
+
+
+def _of_work(chip: Chip, work: dict[str, Floats], is_issue: np.ndarray, moved_bytes: Floats) -> KernelTimes:
+    around = np.full(len(moved_bytes), chip.constants["tile_overhead_s"])
+    launch = np.full(len(moved_bytes), chip.arch.launch.floor_s)
+    longest = np.sum(list(work.values()), axis=0)
+    return KernelTimes(
+        serial_s={"launch": launch, "filling and draining": around, **work},
+        regime=np.where(longest < launch + around, 2, np.where(is_issue, 0, 1)),
+        ops=np.zeros(len(moved_bytes)),
+        main_memory_bytes=moved_bytes,
+    )
