@@ -36,6 +36,13 @@ VECTOR_BYTES: Final = 16
 PADDING_KERNELS: Final = 2
 """Kernels before one with padded channels: they copy input and weights (traces of cuDNN show `nhwcAddPaddingKernel` twice)."""
 
+PACKED_CHANNELS: Final = 64
+"""Channels of the groups that a tile takes together, at most `MOST_PACKED`: 2 of 32 channels to 8 of 8.
+
+Source: names of cuDNN 9's kernels, `xmma_fprop_implicit_gemm_bf16bf16_..._tilesize64x64x64_..._g2` to `_g16`. Products of one group's
+pixels and another's weights are counted, as tiles wait for their operands anyway (assumption)."""
+MOST_PACKED: Final = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolutions:
@@ -107,7 +114,16 @@ class Convolutions:
         """Channels of a group as tensor-core kernels load them `[n]`."""
         channels = self.in_channels // self.groups
         vector = 8 * VECTOR_BYTES // DATATYPE_BITS[self.datatype]
+        # What is loaded at once may belong to several groups, down to those that fill a tile together.
+        vector = np.where(self.groups > 1, min(vector, PACKED_CHANNELS // MOST_PACKED), vector)
         return -(-channels // vector) * vector
+
+    @property
+    def _packed_groups(self) -> Ints:
+        """Groups that a tile takes together `[n]`."""
+        width = np.maximum(self._padded_channels, self.out_channels // self.groups)
+        packed = 2 ** np.floor(np.log2(np.clip(PACKED_CHANNELS / width, 1, MOST_PACKED))).astype(np.int64)
+        return np.minimum(packed, self.groups)
 
     @property
     def _is_padded(self) -> Flags:
@@ -151,11 +167,12 @@ class Convolutions:
         # What was just written, or padded, is in the cache as far as it fits beside what is written now.
         hits = np.where(is_padded | self.inputs_in_cache, hit_share(read + written, chip.arch.l2), 0.0)
         kept = hits if self.inputs_in_cache else np.zeros(len(self))
+        packed = self._packed_groups
         product = ImplicitGemms(
             m=(self.batch * self.out_size**2)[rows],
-            n=(self.out_channels // self.groups)[rows],
-            k=(channels * self.kernel**2)[rows],
-            groups=self.groups[rows],
+            n=(self.out_channels // self.groups * packed)[rows],
+            k=(channels * packed * self.kernel**2)[rows],
+            groups=(-(-self.groups // packed))[rows],
             has_taps=(self.kernel > 1)[rows],
             gathers=((self.kernel > 1) | (self.stride > 1))[rows],
             datatype=self.datatype,

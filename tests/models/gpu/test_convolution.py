@@ -108,6 +108,14 @@ def test_a_thread_per_output_takes_over_where_blocks_are_too_few():
     assert large.serial_s["depthwise"] < 1.05 * 112**2 * 32 * (570 + 9 * 170) / (128 * 132 * 1.98e9)
 
 
+def test_groups_of_few_channels_share_tiles():
+    # 32 groups of 8 channels are 4 products of 64; of 64 channels each group is a product of its own.
+    narrow, dense = convolutions((64, 256, 256, 3, 1, 28, 32), (64, 256, 256, 3, 1, 28, 1)).times(chip_of()).time_s
+    assert narrow < dense
+    lone = convolutions((64, 2048, 2048, 3, 1, 7, 32)).times(chip_of())
+    assert lone.choices[0].startswith("tile")
+
+
 def test_channels_of_whole_vectors_are_not_padded():
     times = convolutions((8, 64, 64, 3, 1, 56, 1)).times(chip_of())
     assert times.serial_s["padding channels"] == pytest.approx(0.0)
