@@ -5,6 +5,7 @@ of image networks, it has no such kernel, and computes in fp32 on the vector uni
 weights, element by element, and multiply them from shared memory:
 
     instructions of a step = multiply-adds x (1 + loads from shared memory) + gathered elements x instructions of each
+    busiest SM             = first bytes + steps of its blocks, each at least a trip to the cache
     time                   = launch + tile_overhead_s + root of the sum of squares of the busiest SM and main memory
 
 Depthwise convolutions have two kernels, of which the faster one is taken. One has a block per image and 32 channels, which walks
@@ -80,7 +81,7 @@ def vector_times(
     step_cycles = np.maximum(
         of_sm * (multiplied + gathered) / LANES, np.ceil(of_sm / resident) * float(CACHE_LATENCY_CYCLES)
     )
-    busiest = steps * step_cycles / clock_hz
+    busiest = chip.constants["memory_latency_s"] + steps * step_cycles / clock_hz
     memory = stream_time_s(chip, read_bytes, written_bytes)
     return _of_work(chip, {"on vector units": np.hypot(busiest, memory)}, busiest > memory, read_bytes + written_bytes)
 
