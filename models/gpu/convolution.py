@@ -217,8 +217,9 @@ class Convolutions:
             chip=chip,
             batch=self.batch[rows],
             channels=self.out_channels[rows],
-            outputs=(self.out_size**2)[rows],
+            out_size=self.out_size[rows],
             taps=self.kernel[rows],
+            input_bytes=read,
             read_bytes=self._cold(read, written, chip),
             written_bytes=written,
         )

@@ -8,11 +8,12 @@ weights, element by element, and multiply them from shared memory:
     busiest SM             = first bytes + steps of its blocks, each at least a trip to the cache
     time                   = launch + tile_overhead_s + root of the sum of squares of the busiest SM and main memory
 
-Depthwise convolutions have two kernels, of which the faster one is taken. One has a block per image and 32 channels, which walks
-over the image with the weights at hand: few images of few channels leave most SMs idle. The other has a thread per output and
-is an order of magnitude slower wherever the first fills the chip.
+Depthwise convolutions have a thread per channel and column of an image, which walks down its rows with the weights in registers,
+two rows a trip. Small batches of large images wait for these trips, whatever the bandwidth:
 
-Limits: no dilation; a block's edge tiles take as long as their outputs; nothing is known of how cuDNN splits a single image.
+    walk = waves of threads x rows / 2 x latency;   time = launch + tile_overhead_s + max(walk, stream and instructions)
+
+Limits: no dilation; the width and the rows of the last trip are not rounded up.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from .chip import Chip
 from .facts import CACHE_LATENCY_CYCLES, LANES
-from .memory_bound import stream_time_s
+from .memory_bound import loaded_latency_s, stream_time_s
 from .times import Floats, Ints, KernelTimes
 
 TILE_SIDE: Final = 32
@@ -44,16 +45,15 @@ TAP_INSTRUCTIONS: Final = 5
 """Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
 OUTPUT_INSTRUCTIONS: Final = 20
 """Instructions per depthwise output beside its taps: its place in four dimensions, conversion, store (assumption)."""
-BLOCK_CHANNELS: Final = 32
-"""Channels of a block. Source: cuDNN 9, `xmma_depthwise_convolution_fprop_tiling_..._tilesize1x8x8_1x3x3_..._g32`; that a block
-walks over a whole image is an assumption."""
+WALK_REGISTERS: Final = 72
+"""Registers of a thread of `conv2d_c1_k1_nhwc_kernel_specialized`, cuDNN's kernel for depthwise convolutions of 3 x 3 to 7 x 7 taps.
 
-DIRECT_TAP_INSTRUCTIONS: Final = 170
-"""Instructions that a tap of a thread per output (`conv2d_grouped_direct_kernel`) is worth, and those of the output beside them.
+Source: a public profile of PyTorch 2.11 in bf16 on an A100."""
+ROWS_PER_TRIP: Final = 2
+"""Rows that a thread of it has under way at once.
 
-Source: 544 us for 128 x 512 outputs of 256 channels and 3 taps on an H200 (github.com/jax-ml/jax/issues/29875, profiled again
-in public), or 1,080 per output; shared out 3 to 10 between a tap and all else, as instructions are (assumption)."""
-DIRECT_OUTPUT_INSTRUCTIONS: Final = 570
+Source: the same profile. 16 images of 56 x 56 pixels take 15.5 us with 32 channels and 14.7 us with 64, a sixth of the warps being
+resident: about 28 trips of the A100's latency beside the launch. That a thread walks down a column is an assumption that fits both."""
 
 
 def vector_times(
@@ -87,30 +87,40 @@ def vector_times(
 
 
 def depthwise_times(
-    *, chip: Chip, batch: Ints, channels: Ints, outputs: Ints, taps: Ints, read_bytes: Floats, written_bytes: Floats
+    *,
+    chip: Chip,
+    batch: Ints,
+    channels: Ints,
+    out_size: Ints,
+    taps: Ints,
+    input_bytes: Floats,
+    read_bytes: Floats,
+    written_bytes: Floats,
 ) -> KernelTimes:
-    """Depthwise convolutions, by the faster of two kernels.
+    """Depthwise convolutions.
 
     Args:
         chip: The chip.
         batch: Images `[n]`.
         channels: Output channels `[n]`.
-        outputs: Pixels of an output image `[n]`.
+        out_size: Rows and columns of the output `[n]`.
         taps: Taps in each direction `[n]`.
-        read_bytes: Bytes read from main memory `[n]`.
+        input_bytes: Bytes of the input `[n]`.
+        read_bytes: Bytes of it that come from main memory `[n]`.
         written_bytes: Bytes that go there `[n]`.
     """
-    sms, clock_hz = chip.arch.num_sms, chip.arch.max_clock_hz
-    results = 1.0 * batch * channels * outputs
-    blocks = batch * np.ceil(channels / BLOCK_CHANNELS)
-    busy = blocks / np.ceil(blocks / sms)
-    tiled = results * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * taps**2) / (LANES * busy * clock_hz)
-    direct = results * (DIRECT_OUTPUT_INSTRUCTIONS + DIRECT_TAP_INSTRUCTIONS * taps**2) / (LANES * sms * clock_hz)
-    issue = np.minimum(tiled, direct)
+    sm, sms, clock_hz = chip.arch.sm, chip.arch.num_sms, chip.arch.max_clock_hz
+    columns = 1.0 * batch * channels * out_size
+    issue = columns * out_size * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * taps**2) / (LANES * sms * clock_hz)
     stream = stream_time_s(chip, read_bytes, written_bytes)
-    # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
-    trips = taps * CACHE_LATENCY_CYCLES / clock_hz
-    work = {"first rows of taps": trips, "depthwise": np.hypot(stream, issue)}
+    resident = sms * min(sm.register_file_bytes // (4 * WALK_REGISTERS), sm.max_threads)
+    walkers = np.minimum(columns, resident)
+    trips = np.maximum(out_size / ROWS_PER_TRIP, 1.0)
+    cold = read_bytes / input_bytes
+    trip = cold * loaded_latency_s(chip, walkers / columns * read_bytes / trips)
+    trip += (1 - cold) * CACHE_LATENCY_CYCLES / clock_hz
+    walk = np.maximum(columns / resident, 1.0) * trips * trip
+    work = {"depthwise": np.maximum(walk, np.hypot(stream, issue))}
     return _of_work(chip, work, issue > stream, read_bytes + written_bytes)
 
 
