@@ -1,13 +1,13 @@
-"""Convolutions on NHWC tensors: implicit GEMM on tensor cores, depthwise on the vector units.
+"""Convolutions on NHWC tensors: implicit GEMM on tensor cores; odd channels and depthwise on the vector units.
 
 A dense convolution is the product of a matrix of patches [B x OY x OX, FY x FX x C] and the weights [K, FY x FX x C]; the
 patches are gathered while they are loaded, so main memory moves the input once and not once per tap (`implicit_gemm`). With
 one tap at every pixel the patches are the rows of the input; otherwise threads compute addresses beside the products
 (`gather_efficiency`).
 
-Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before.
-Depthwise convolutions have nothing to multiply matrices of: each output takes FY x FX loads and multiply-adds, beside one
-pass over input and output.
+Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before; odd
+ones in bf16, and depthwise convolutions, which have nothing to multiply matrices of, have kernels of their own
+(`vector_convolution`).
 
 Limits: no dilation; no Winograd or FFT kernels, which cuDNN has for fp32 only where channels last; fused bias and activation
 are free.
@@ -136,9 +136,12 @@ class Convolutions:
         return (2.0 * self.batch * self.out_size**2 * self.out_channels * taps).astype(np.float64)
 
     def _notes(self, chip: Chip) -> tuple[str, ...]:
-        if not self._is_padded.any():
-            return ()
-        return (f"{chip.arch.name}: channels are padded to a multiple of {VECTOR_BYTES} bytes, by kernels before",)
+        notes: list[str] = []
+        if self._is_padded.any():
+            notes.append(f"channels are padded to a multiple of {VECTOR_BYTES} bytes, by kernels before")
+        if self._is_on_vector_units.any():
+            notes.append("odd channels in bf16 are multiplied on the vector units, as no tensor-core kernel takes them")
+        return tuple(f"{chip.arch.name}: {note}" for note in notes)
 
     def _check(self) -> None:
         if self.datatype not in DATATYPE_BITS:

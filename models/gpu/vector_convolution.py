@@ -13,7 +13,7 @@ two rows a trip. Small batches of large images wait for these trips, whatever th
 
     walk = waves of threads x rows / 2 x latency;   time = launch + tile_overhead_s + max(walk, stream and instructions)
 
-Limits: no dilation; the width and the rows of the last trip are not rounded up.
+Limits: no dilation; the width and the rows of the last trip are not rounded up; energy is that of the tensor cores' ops.
 """
 
 from __future__ import annotations
