@@ -1,13 +1,13 @@
-"""Convolutions on NHWC tensors: implicit GEMM on tensor cores, depthwise on the vector units.
+"""Convolutions on NHWC tensors: implicit GEMM on tensor cores; odd channels and depthwise on the vector units.
 
 A dense convolution is the product of a matrix of patches [B x OY x OX, FY x FX x C] and the weights [K, FY x FX x C]; the
 patches are gathered while they are loaded, so main memory moves the input once and not once per tap (`implicit_gemm`). With
 one tap at every pixel the patches are the rows of the input; otherwise threads compute addresses beside the products
 (`gather_efficiency`).
 
-Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before.
-Depthwise convolutions have nothing to multiply matrices of: each output takes FY x FX loads and multiply-adds, beside one
-pass over input and output.
+Tensor-core kernels load 16 bytes of channels at once. Other counts of channels are padded to a multiple by kernels before; odd
+ones in bf16, and depthwise convolutions, which have nothing to multiply matrices of, have kernels of their own
+(`vector_convolution`).
 
 Limits: no dilation; no Winograd or FFT kernels, which cuDNN has for fp32 only where channels last; fused bias and activation
 are free.
@@ -25,10 +25,10 @@ from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .cache import hit_share
 from .chip import Chip
 from .energy import with_energy
-from .facts import CACHE_LATENCY_CYCLES, LANES
 from .implicit_gemm import ImplicitGemms
 from .memory_bound import Flags, stream_time_s
 from .times import Floats, Ints, KernelTimes
+from .vector_convolution import depthwise_times, vector_times
 
 VECTOR_BYTES: Final = 16
 """Bytes of channels that a load takes. Source: NVIDIA, Convolutional Layers User's Guide: channels in multiples of 8 (fp16)."""
@@ -36,11 +36,12 @@ VECTOR_BYTES: Final = 16
 PADDING_KERNELS: Final = 2
 """Kernels before one with padded channels: they copy input and weights (traces of cuDNN show `nhwcAddPaddingKernel` twice)."""
 
-TAP_INSTRUCTIONS: Final = 5
-"""Instructions per tap of a depthwise output: bounds, two loads, conversion and multiply-add (assumption)."""
+PACKED_CHANNELS: Final = 64
+"""Channels of the groups that a tile takes together, at most `MOST_PACKED`: 2 of 32 channels to 8 of 8.
 
-OUTPUT_INSTRUCTIONS: Final = 20
-"""Instructions per depthwise output beside its taps: its place in four dimensions, conversion, store (assumption)."""
+Source: names of cuDNN 9's kernels, `xmma_fprop_implicit_gemm_bf16bf16_..._tilesize64x64x64_..._g2` to `_g16`. Products of one group's
+pixels and another's weights are counted, as tiles wait for their operands anyway (assumption)."""
+MOST_PACKED: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +91,11 @@ class Convolutions:
             ModelError: Unknown datatype, or groups that do not divide the channels.
         """
         self._check()
-        depthwise = np.flatnonzero(self._is_depthwise)
-        dense = np.flatnonzero(~self._is_depthwise)
+        depthwise, vector = self._is_depthwise, self._is_on_vector_units
+        kinds = ((~(depthwise | vector), self._dense), (depthwise, self._depthwise), (vector, self._vector))
         parts = [
             (rows, price(rows, chip))
-            for rows, price in ((dense, self._dense), (depthwise, self._depthwise))
+            for rows, price in ((np.flatnonzero(kind), price) for kind, price in kinds)
             if len(rows)
         ]
         return with_energy(_together(parts, self._ops, self._notes(chip)), chip, self.datatype)
@@ -104,15 +105,30 @@ class Convolutions:
         return (self.groups > 1) & (self.groups == self.in_channels)
 
     @property
+    def _is_on_vector_units(self) -> Flags:
+        """Tensor-core kernels load pairs of bf16 channels at least, and only fp16 has ones for first layers."""
+        return (self.in_channels // self.groups % 2 != 0) & ~self._is_depthwise & (self.datatype == "bf16")
+
+    @property
     def _padded_channels(self) -> Ints:
         """Channels of a group as tensor-core kernels load them `[n]`."""
         channels = self.in_channels // self.groups
         vector = 8 * VECTOR_BYTES // DATATYPE_BITS[self.datatype]
+        # What is loaded at once may belong to several groups, down to those that fill a tile together.
+        vector = np.where(self.groups > 1, min(vector, PACKED_CHANNELS // MOST_PACKED), vector)
         return -(-channels // vector) * vector
 
     @property
+    def _packed_groups(self) -> Ints:
+        """Groups that a tile takes together `[n]`."""
+        width = np.maximum(self._padded_channels, self.out_channels // self.groups)
+        packed = 2 ** np.floor(np.log2(np.clip(PACKED_CHANNELS / width, 1, MOST_PACKED))).astype(np.int64)
+        return np.minimum(packed, self.groups)
+
+    @property
     def _is_padded(self) -> Flags:
-        return (self._padded_channels * self.groups > self.in_channels) & ~self._is_depthwise
+        is_dense = ~(self._is_depthwise | self._is_on_vector_units)
+        return (self._padded_channels * self.groups > self.in_channels) & is_dense
 
     @property
     def _ops(self) -> Floats:
@@ -120,9 +136,12 @@ class Convolutions:
         return (2.0 * self.batch * self.out_size**2 * self.out_channels * taps).astype(np.float64)
 
     def _notes(self, chip: Chip) -> tuple[str, ...]:
-        if not self._is_padded.any():
-            return ()
-        return (f"{chip.arch.name}: channels are padded to a multiple of {VECTOR_BYTES} bytes, by kernels before",)
+        notes: list[str] = []
+        if self._is_padded.any():
+            notes.append(f"channels are padded to a multiple of {VECTOR_BYTES} bytes, by kernels before")
+        if self._is_on_vector_units.any():
+            notes.append("odd channels in bf16 are multiplied on the vector units, as no tensor-core kernel takes them")
+        return tuple(f"{chip.arch.name}: {note}" for note in notes)
 
     def _check(self) -> None:
         if self.datatype not in DATATYPE_BITS:
@@ -151,11 +170,12 @@ class Convolutions:
         # What was just written, or padded, is in the cache as far as it fits beside what is written now.
         hits = np.where(is_padded | self.inputs_in_cache, hit_share(read + written, chip.arch.l2), 0.0)
         kept = hits if self.inputs_in_cache else np.zeros(len(self))
+        packed = self._packed_groups
         product = ImplicitGemms(
             m=(self.batch * self.out_size**2)[rows],
-            n=(self.out_channels // self.groups)[rows],
-            k=(channels * self.kernel**2)[rows],
-            groups=self.groups[rows],
+            n=(self.out_channels // self.groups * packed)[rows],
+            k=(channels * packed * self.kernel**2)[rows],
+            groups=(-(-self.groups // packed))[rows],
             has_taps=(self.kernel > 1)[rows],
             gathers=((self.kernel > 1) | (self.stride > 1))[rows],
             datatype=self.datatype,
@@ -179,26 +199,37 @@ class Convolutions:
         each = chip.arch.launch.floor_s + chip.constants["tile_overhead_s"]
         return PADDING_KERNELS * each + stream_time_s(chip, read, written), read + written
 
-    def _depthwise(self, rows: Ints, chip: Chip) -> KernelTimes:
-        """Blocks that load weights and pixels, compute and store: each does so once, and many do at the same time."""
-        outputs = (1.0 * self.batch * self.out_size**2 * self.out_channels)[rows]
+    def _vector(self, rows: Ints, chip: Chip) -> KernelTimes:
+        """Products that no tensor-core kernel takes."""
+        channels = self.in_channels // self.groups
         read, written = self._input_bytes(self.in_channels)[rows], self._output_bytes[rows]
-        if self.inputs_in_cache:
-            read = read * (1 - hit_share(read + written, chip.arch.l2))
-        stream = stream_time_s(chip, read, written)
-        issued = outputs * (OUTPUT_INSTRUCTIONS + TAP_INSTRUCTIONS * self.kernel[rows] ** 2)
-        issue = issued / (LANES * chip.arch.num_sms * chip.arch.max_clock_hz)
-        work = np.sqrt(stream**2 + issue**2)
-        # A thread goes from one row of taps to the next, whose pixels its neighbours have brought to the cache.
-        trips = self.kernel[rows] * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        around = chip.constants["tile_overhead_s"] + trips
-        launch = np.full(len(rows), chip.arch.launch.floor_s)
-        return KernelTimes(
-            serial_s={"launch": launch, "filling and draining": around, "depthwise": work},
-            regime=np.where(work < launch + around, 2, np.where(issue > stream, 0, 1)),
-            ops=self._ops[rows],
-            main_memory_bytes=read + written,
+        weights = (self.out_channels * channels * self.kernel**2 * DATATYPE_BITS[self.datatype] / 8)[rows]
+        return vector_times(
+            chip=chip,
+            m=(self.batch * self.out_size**2)[rows],
+            n=(self.out_channels // self.groups)[rows],
+            k=(channels * self.kernel**2)[rows],
+            groups=self.groups[rows],
+            read_bytes=self._cold(read, written, chip) + weights,
+            written_bytes=written,
         )
+
+    def _depthwise(self, rows: Ints, chip: Chip) -> KernelTimes:
+        read, written = self._input_bytes(self.in_channels)[rows], self._output_bytes[rows]
+        return depthwise_times(
+            chip=chip,
+            batch=self.batch[rows],
+            channels=self.out_channels[rows],
+            out_size=self.out_size[rows],
+            taps=self.kernel[rows],
+            input_bytes=read,
+            read_bytes=self._cold(read, written, chip),
+            written_bytes=written,
+        )
+
+    def _cold(self, read: Floats, written: Floats, chip: Chip) -> Floats:
+        """Bytes of the input that come from main memory."""
+        return read * (1 - hit_share(read + written, chip.arch.l2)) if self.inputs_in_cache else read
 
 
 def _together(parts: Sequence[tuple[Ints, KernelTimes]], ops: Floats, notes: tuple[str, ...]) -> KernelTimes:

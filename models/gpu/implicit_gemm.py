@@ -32,10 +32,11 @@ from .times import Floats, Ints, KernelTimes
 
 Flags = npt.NDArray[np.bool_]
 
-SIDES: Final = (32, 64, 128, 256)
-"""Sides of tiles. Source: names of cuDNN's kernels (`xmma_fprop_implicit_gemm_..._tilesize128x64x64`)."""
-LEAST_SIDE: Final = 64
-"""Length of the longer side of the smallest tiles: two warps side by side."""
+ROW_SIDES: Final = (64, 128, 256)
+"""Pixels of a tile. Source: names of the bf16 kernels of cuDNN 9 for Ampere and Hopper, `xmma_fprop_implicit_gemm_..._tilesize64x32x64`,
+`64x64x64` to `256x128x64`."""
+COL_SIDES: Final = (32, 64, 128, 256)
+"""Output channels of a tile, from the same names."""
 SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 """Parts that a reduction may be cut into. Source: cuDNN, the knob SPLIT_K of its engines; the values are assumptions."""
 LEAST_STEPS: Final = 2.0
@@ -265,11 +266,11 @@ def _tiles(register_file_bytes: int, shared_memory_bytes: int) -> Floats:
     """Tiles whose accumulators fill at most half of the registers, and how many an SM holds `[tiles, 3]`."""
     accumulators = register_file_bytes // 2
     found: list[tuple[float, float, float]] = []
-    for rows in SIDES:
-        for cols in SIDES:
+    for rows in ROW_SIDES:
+        for cols in COL_SIDES:
             by_registers = accumulators // (rows * cols * ACCUMULATOR_BYTES)
             by_shared = shared_memory_bytes // (STAGES * (rows + cols) * STEP_BYTES)
-            if max(rows, cols) >= LEAST_SIDE and by_registers >= 1:
+            if by_registers >= 1:
                 found.append((rows, cols, min(max(min(by_registers, by_shared), 1), MOST_RESIDENT)))
     return np.array(found, dtype=np.float64)
 

@@ -65,6 +65,9 @@ SECTOR_BYTES: Final = 32
 STRIDED_BLOCK_ELEMENTS: Final = 512
 """Elements of a block that copies between different strides: 4 for each of 128 threads. Source: PyTorch, CUDALoops.cuh, `elementwise_kernel`."""
 
+STRIDED_TRIPS: Final = 4
+"""Trips of a thread of such a block, one after another: a store that may hit what is loaded next keeps the loads in order (`elementwise_kernel`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
@@ -126,9 +129,12 @@ class MemoryKernels:
         walk = self._rows(structure, chip)
         threads = walk.threads
         cold, warm, read = self._bytes(structure, chip, threads)
-        cached, lookups = cold + warm, np.zeros(len(self))
+        cached, lookups, again = cold + warm, np.zeros(len(self)), np.zeros(len(self))
         if structure.is_strided:
-            cached, lookups = self._strided()
+            strided = (self.rows > 1) & (self.cols > 1)
+            all_cached, all_lookups = self._strided()
+            cached, lookups = np.where(strided, all_cached, cached), np.where(strided, all_lookups, 0.0)
+            again = strided * (STRIDED_TRIPS - 1) * CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
         issued = elements * structure.instructions + self.rows * threads * structure.row_instructions
         inside: dict[str, Floats] = {
             "main memory": moving_time_s(chip, read, cold - read),
@@ -146,7 +152,7 @@ class MemoryKernels:
         first = (
             np.zeros(len(self))
             if structure.row_threads
-            else first_bytes_time_s(chip, np.maximum(read, cached - cold) if structure.is_strided else read)
+            else first_bytes_time_s(chip, np.maximum(read, cached - cold) if structure.is_strided else read) + again
         )
         serial = {
             "launch": floor,
@@ -200,13 +206,18 @@ class MemoryKernels:
             return _Walk(chain_s=none, queueing_s=none, once_s=none, waves=none + 1, in_step=none, threads=none)
         threads = np.full(len(self), float(structure.row_threads))
         if structure.shares_block:
-            threads = REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / threads)
+            width = 2 ** np.floor(np.log2(np.maximum(self.cols / structure.vector, threads)))
+            threads = np.minimum(
+                REDUCE_THREADS / np.minimum(2 ** np.floor(np.log2(self.rows)), REDUCE_THREADS / threads), width
+            )
         loads = np.maximum(self.cols / (threads * structure.vector), 1.0)
         in_flight = np.minimum(loads, structure.loads_in_flight) * structure.vector * DATATYPE_BITS[self.datatype] / 8
         held = _resident_rows(chip, structure, threads)
         waves = self.rows / held
         hit_s = CACHE_LATENCY_CYCLES / chip.arch.max_clock_hz
-        memory_s = _latency_s(chip, np.minimum(self.rows, held) * np.minimum(threads * in_flight, self._row_bytes))
+        memory_s = loaded_latency_s(
+            chip, np.minimum(self.rows, held) * np.minimum(threads * in_flight, self._row_bytes)
+        )
         first_s = np.where(self.inputs_in_cache, hit_s, memory_s)
         num_trips = np.maximum(loads / structure.loads_in_flight, 1.0)
         num_trips += np.where(self.cols % structure.vector == 0, 0.0, structure.head_trips)
@@ -230,7 +241,7 @@ class MemoryKernels:
         return (1.0 * self.cols * DATATYPE_BITS[self.datatype] / 8).astype(np.float64)
 
 
-def _latency_s(chip: Chip, in_flight_bytes: Floats) -> Floats:
+def loaded_latency_s(chip: Chip, in_flight_bytes: Floats) -> Floats:
     """Latency of main memory with so many bytes under way [s].
 
     It grows until they fill the memory's queues, and from there on as long as it takes to move them (Little's law).

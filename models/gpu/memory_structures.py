@@ -99,9 +99,9 @@ STRUCTURES: Final[dict[MemoryOp, Structure]] = {
         rereads=1, row_threads=128, vector=4, loads_in_flight=2, hits_per_load=1,
         instructions=10, row_instructions=140, chain_cycles=45,
     ),
-    # `reduce_kernel`: blocks of 512 threads over up to 16 rows, four elements a load; compilers unroll its loop.
+    # `reduce_kernel`: blocks of up to 512 threads over up to 16 rows, eight 16-bit elements a load; loops unroll in part.
     "rowsum": Structure(
-        writes=0, writes_per_row=1, row_threads=32, vector=4, loads_in_flight=3, head_trips=1, shares_block=True,
+        writes=0, writes_per_row=1, row_threads=32, vector=8, loads_in_flight=1.5, head_trips=1, shares_block=True,
         instructions=4, row_instructions=60,
     ),
     # A block of 1,024 threads a row, which it keeps in shared memory: maximum, sum of exponentials, result, with barriers
@@ -122,6 +122,7 @@ WARP_SOFTMAX: Final = Structure(
     row_threads=32, vector=32, most_threads=1024,
     instructions=SOFTMAX_INSTRUCTIONS, row_instructions=60, first_cycles=160,
 )  # fmt: skip
+WIDE_WARP_SOFTMAX: Final = replace(WARP_SOFTMAX, vector=64, most_threads=512)
 """Short rows: a warp each, all elements loaded at once and kept in registers (PersistentSoftmax.cuh). Its code has no loop, so that a
 first warp waits for instructions (assumption: half a kilobyte per element, a line of 128 bytes in 40 cycles)."""
 
@@ -143,7 +144,7 @@ UNALIGNED_NORM: Final = Structure(
 """Norms of rows that are no multiple of 4: moments and result in two kernels, one element a load (layer_norm_kernel.cu)."""
 
 BLOCK_SUM: Final = Structure(
-    writes=0, writes_per_row=1, row_threads=512, vector=4, loads_in_flight=3, head_trips=1,
+    writes=0, writes_per_row=1, row_threads=512, vector=8, loads_in_flight=1.5, head_trips=1,
     instructions=4, row_instructions=60,
 )  # fmt: skip
 """Sums of rows with 256 elements or more for each thread of a warp: the block's warps share one row (Reduce.cuh)."""
@@ -152,7 +153,9 @@ BLOCK_SUM_COLS: Final = 256 * 32
 """Elements of the shortest such row (Reduce.cuh, `max_values_per_thread`)."""
 
 WARP_SOFTMAX_COLS: Final = 1024
-"""Elements of the longest row that one warp softmaxes (PersistentSoftmax.cuh; 2,048 in later versions)."""
+"""Elements of the longest row that one warp softmaxes in a thread's 32 registers."""
+WIDE_WARP_SOFTMAX_COLS: Final = 2048
+"""Elements of the longest row that one warp softmaxes (PyTorch 2.10, SoftMax.cu, `host_softmax`; 1,024 in earlier versions)."""
 SHARED_REGISTER_COLS: Final = 4 * 1024
 """Elements of the longest row whose block leaves room for another on its SM."""
 REGISTER_SOFTMAX_COLS: Final = 9 * 1024
@@ -180,6 +183,7 @@ def specials_of(op: MemoryOp, cols: Ints) -> tuple[tuple[npt.NDArray[np.bool_], 
     if op == "softmax":
         return (
             (cols <= WARP_SOFTMAX_COLS, WARP_SOFTMAX),
+            (cols <= WIDE_WARP_SOFTMAX_COLS, WIDE_WARP_SOFTMAX),
             (cols <= SHARED_REGISTER_COLS, REGISTER_SOFTMAX),
             (cols <= REGISTER_SOFTMAX_COLS, LONE_REGISTER_SOFTMAX),
         )

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from .batch_norm import BatchNorms
 from .convolution import Convolutions
 from .gemm import Gemms
 from .memory_bound import MemoryKernels
@@ -20,8 +21,6 @@ Source: He et al., Deep Residual Learning, CVPR 2016, Table 1; the stride is on 
 
 EXPANSION: Final = 4
 CLASSES: Final = 1000
-NORM_KERNELS: Final = 2
-"""Kernels of a batch norm at inference: inverse deviations, then scale and shift (PyTorch, Normalization.cu)."""
 
 
 def resnet50(labels: tuple[str, ...], batch: Ints, datatype: str = "bf16") -> KernelSequence:
@@ -34,7 +33,7 @@ def resnet50(labels: tuple[str, ...], batch: Ints, datatype: str = "bf16") -> Ke
     """
     steps = [
         _convolution(datatype, batch, 3, 64, 7, 2, 224),
-        *_norm(datatype, batch, 64, 112),
+        _norm(datatype, batch, 64, 112),
         _pointwise("activation", "copy", datatype, batch, 64, 112),
         _pointwise("pooling", "copy", datatype, batch, 64, 112),
     ]
@@ -57,18 +56,18 @@ def _bottleneck(datatype: str, batch: Ints, channels: int, width: int, size: int
     after, outputs = size // stride, EXPANSION * width
     steps = [
         _convolution(datatype, batch, channels, width, 1, 1, size),
-        *_norm(datatype, batch, width, size),
+        _norm(datatype, batch, width, size),
         _pointwise("activation", "copy", datatype, batch, width, size),
         _convolution(datatype, batch, width, width, 3, stride, size),
-        *_norm(datatype, batch, width, after),
+        _norm(datatype, batch, width, after),
         _pointwise("activation", "copy", datatype, batch, width, after),
         _convolution(datatype, batch, width, outputs, 1, 1, after),
-        *_norm(datatype, batch, outputs, after),
+        _norm(datatype, batch, outputs, after),
     ]
     if channels != outputs:
         steps += [
             _convolution(datatype, batch, channels, outputs, 1, stride, size),
-            *_norm(datatype, batch, outputs, after),
+            _norm(datatype, batch, outputs, after),
         ]
     steps += [
         _pointwise("residuals", "add", datatype, batch, outputs, after),
@@ -95,12 +94,11 @@ def _convolution(datatype: str, batch: Ints, inputs: int, outputs: int, kernel: 
     return Step(name="convolutions", kernels=convolutions)
 
 
-def _norm(datatype: str, batch: Ints, channels: int, size: int) -> list[Step]:
-    one = np.ones(len(batch), dtype=np.int64)
-    small = _pointwise("batch norms", "copy", "fp32", one, channels, 1)
-    return [Step(name=small.name, kernels=small.kernels, repeats=NORM_KERNELS - 1)] + [
-        _pointwise("batch norms", "mul_row", datatype, batch, channels, size)
-    ]
+def _norm(datatype: str, batch: Ints, channels: int, size: int) -> Step:
+    norms = BatchNorms(
+        pixels=batch * size**2, channels=np.full(len(batch), channels), datatype=datatype, inputs_in_cache=True
+    )
+    return Step(name="batch norms", kernels=norms)
 
 
 def _pointwise(name: str, op: MemoryOp, datatype: str, batch: Ints, channels: int, size: int) -> Step:

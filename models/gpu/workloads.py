@@ -26,12 +26,13 @@ from .attention import Attentions
 from .attention_patterns import AttentionOp, KernelOp, extent
 from .cache import hit_share
 from .chip import Chip
-from .convolution import OUTPUT_INSTRUCTIONS, TAP_INSTRUCTIONS, Convolutions
+from .convolution import Convolutions
 from .energy import with_energy
 from .facts import LANES
 from .gemm import Gemms
 from .memory_bound import stream_time_s
 from .times import REGIMES, Floats, Ints, Kernels, KernelTimes, Regime
+from .vector_convolution import OUTPUT_INSTRUCTIONS, TAP_INSTRUCTIONS
 
 PASS_INSTRUCTIONS: Final = 6
 """Instructions of a vector operation on one element, with loads, conversions and the store (assumption: as `add` and `mul` in

@@ -74,6 +74,19 @@ def test_blocks_of_a_transpose_that_cover_several_rows_of_the_result_reuse_secto
     assert times.overlapped_s["work"]["cache"] == pytest.approx(128 * 4096 * (1 + (32 / 4 + 2) / 40) / (132 * 1.98e9))
 
 
+def test_a_thread_of_a_transpose_makes_its_trips_one_after_another():
+    # Four loads, of which the first waits for main memory and three for the cache; one row is copied as it lies.
+    two, one = kernels("transpose", [2, 1], [1024, 2048]).times(chip_of()).serial_s["first bytes"]
+    assert two == pytest.approx(one + 3 * 260 / 1.98e9)
+    assert one == pytest.approx(kernels("copy", [1], [2048]).times(chip_of()).serial_s["first bytes"][0])
+
+
+def test_a_lone_row_is_summed_by_as_many_threads_as_have_a_vector():
+    # 1,024 elements are 128 vectors of 8, and as many threads.
+    short = kernels("rowsum", [1], [1024]).times(chip_of()).overlapped_s["work"]["issue"]
+    assert short == pytest.approx((4 * 1024 + 60 * 128) / (128 * 132 * 1.98e9))
+
+
 def test_a_second_pass_hits_while_the_cache_holds_the_first():
     small, large = kernels("quantise", [1024, 65536], [1024, 4096]).times(chip_of()).main_memory_bytes
     assert small == pytest.approx(1024 * 1024 * 3)
@@ -81,8 +94,13 @@ def test_a_second_pass_hits_while_the_cache_holds_the_first():
 
 
 def test_short_rows_are_softmaxed_by_a_warp_and_long_ones_by_a_block():
-    at_limit, beyond = kernels("softmax", [1, 1], [1024, 1032]).times(chip_of()).time_s
+    at_limit, beyond = kernels("softmax", [1, 1], [2048, 2056]).times(chip_of()).time_s
     assert beyond < at_limit
+
+
+def test_warps_with_twice_the_elements_leave_room_for_half_of_them():
+    narrow, wide = kernels("softmax", [100000, 50000], [1024, 2048]).times(chip_of()).overlapped_s["work"]["rows"]
+    assert wide == pytest.approx(narrow, rel=0.2)
 
 
 def test_softmax_of_more_than_4_elements_a_thread_leaves_an_sm_one_block():
