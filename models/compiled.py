@@ -10,7 +10,7 @@ from functools import cache, cached_property, update_wrapper, wraps
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from .machine_code import Entry, c_arguments, entry_of
+from .machine_code import Entry, c_arguments, entry_of, numba_module
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,16 +43,12 @@ class CompiledFunction:
     @cached_property
     def _in_numba(self) -> Any:
         """The function as numba calls it."""
-        import numba
-
-        return cast("Any", numba).njit(cache=True)(self.function)
+        return numba_module().njit(cache=True)(self.function)
 
     @property
     def _numba_type_(self) -> Any:
         """What numba takes this for where another loop calls it."""
-        import numba
-
-        return cast("Any", numba).typeof(self._in_numba)
+        return numba_module().typeof(self._in_numba)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -72,12 +68,10 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
 
     @cache
     def ufunc() -> Callable[..., Any]:
-        import numba
-
-        untyped = cast("Any", numba)
+        numba = numba_module()
         num_args = function.__code__.co_argcount
-        signature = untyped.float64(*[untyped.float64] * num_args)
-        return untyped.vectorize([signature], cache=True)(function)
+        signature = numba.float64(*[numba.float64] * num_args)
+        return numba.vectorize([signature], cache=True)(function)
 
     @wraps(function)
     def call(*arrays: Any) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import struct
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -141,6 +143,26 @@ def _signature(kinds: Sequence[Any]) -> str:
     """Kinds in words that are the same in every process, and for all numbers that C takes alike."""
     letters = {**REALS, **INTEGERS}
     return " ".join(letters.get(kind) or getattr(kind, "__qualname__", repr(kind)) for kind in kinds)
+
+
+@cache
+def numba_module() -> Any:
+    """numba; it logs a line before the first function that it compiles, since that takes seconds."""
+    numba, event = import_module("numba"), import_module("numba.core.event")
+
+    class FirstCompilation(event.Listener):
+        is_said = False
+
+        def on_start(self, event: object) -> None:
+            if not self.is_said:
+                logging.getLogger(__name__).info("compiling loops to machine code, once per installation")
+            self.is_said = True
+
+        def on_end(self, event: object) -> None:
+            """Required by numba."""
+
+    event.register("numba:compile", FirstCompilation())
+    return numba
 
 
 def entry_of(function: FunctionType, opened: Opener, arguments: Sequence[object]) -> Entry | None:
@@ -272,7 +294,7 @@ def _target_machine() -> Any:
 
 def _compile(function: FunctionType, arguments: Sequence[object]) -> _Linkable:
     """Object code of an entry point."""
-    llvm, numba = import_module("llvmlite.binding"), import_module("numba")
+    llvm, numba = import_module("llvmlite.binding"), numba_module()
     writing = _Writing(numba, {"carray": numba.carray, "function": numba.njit(function)})
     call = writing.call(arguments)
     parameters = ["reals_at", "integers_at", *(f"array{idx}" for idx in range(len(writing.pointers)))]

@@ -12,7 +12,7 @@ import pytest
 
 from tileloom.models import compiled
 from tileloom.models.compiled import CompiledFunction
-from tileloom.models.machine_code import Entry, c_arguments, entry_of
+from tileloom.models.machine_code import Entry, c_arguments, entry_of, numba_module
 
 Floats = npt.NDArray[np.float64]
 
@@ -120,6 +120,13 @@ def test_another_function_behind_a_call_is_another_file(folder: Path, monkeypatc
     entries_of(fill).clear()
     assert (filled() != first).all()
     assert len(files(folder)) == 2
+
+
+def test_the_first_compilation_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    numba_module.cache_clear()
+    with caplog.at_level("INFO", logger="tileloom"):
+        filled()
+    assert caplog.messages == ["compiling loops to machine code, once per installation"]
 
 
 def test_an_exception_is_raised_as_numba_raises_it(folder: Path) -> None:
