@@ -1,8 +1,10 @@
-"""Pure validated data: architectures, workloads, mappings, units and errors."""
+"""Pure validated data: architectures, workloads, mappings, units and errors.
 
-from . import units
-from .calibration import MAX_CONSTANTS, Calibration
-from .description import DescriptionTree, list_presets, list_systems
+Names are imported at their first use, so that nobody waits for what he does not use.
+"""
+
+from typing import TYPE_CHECKING
+
 from .errors import (
     ArchError,
     CompileError,
@@ -16,108 +18,297 @@ from .errors import (
     ToolkitError,
     WorkloadError,
 )
-from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
-from .fields import DATATYPE_BITS, Intrinsic, Technology
-from .gpu import GpuArch, GpuCache
-from .infeasible import Infeasible
-from .isa.arrays import place_array, take_array, value_range
-from .isa.checker import ProgramFault, check_program, require_valid_program
-from .isa.definition import (
-    HEADER_DEPENDENCES,
-    InstructionField,
-    InstructionKind,
-    InstructionSet,
-    tensor_pe_array_isa,
-)
-from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
-from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
-from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
-from .isa.manifest import (
-    Checksums,
-    LoadRange,
-    Manifest,
-    MemoryMap,
-    OpRecord,
-    Placement,
-    Region,
-    Scaling,
-    ScratchpadMap,
-    Symbol,
-    SymbolRole,
-)
-from .isa.parameters import INDEX_BITS, OUT_DEPTH, PARAMETER_BYTES, TABLE_BYTES, TOKEN_BITS, PeArray, Rounding, pe_array
-from .isa.reference import isa_markdown
-from .language_config import language_model_of, read_language_config
-from .language_loading import list_language_models, load_language_model
-from .language_model import Experts, GroupedAttention, LanguageModel, LatentAttention
-from .language_weights import (
-    WEIGHT_ROLES,
-    WeightRole,
-    WeightTensor,
-    kept_tokens,
-    kv_bytes,
-    kv_elements_per_token,
-    num_active_weights,
-    num_weights,
-    weight_tensors,
-)
-from .legality import MappingFault, check_mapping, require_legal
-from .loading import (
-    Arch,
-    Description,
-    arch_from_tree,
-    description_from_tree,
-    load_arch,
-    load_description,
-    load_system,
-    load_tree,
-    spec_from_tree,
-    system_from_tree,
-)
-from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
-from .mapping_io import (
-    ANY_OP,
-    MappingFile,
-    dump_mapping,
-    dump_mappings,
-    load_mapping,
-    load_mapping_file,
-    parse_mapping,
-    written_mapping,
-)
-from .nodes import (
-    Axis,
-    Compute,
-    ComputeType,
-    Fanout,
-    Memory,
-    Node,
-    Ports,
-)
-from .notation import is_notation, parse_notation
-from .overrides import apply_overrides, overrides_from_python
-from .reference import reference_markdown
-from .spatial import Control, SpatialArch
-from .spec import Fault, Spec, field_names, nearest_hint
-from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, whole_cycles
-from .topology import Dragonfly, Switch, Torus
-from .units import Bandwidth, Dimension
-from .validation import validate_document, validate_tree
-from .variants import Variant, variant_from_tree
-from .workload import (
-    DimClass,
-    Op,
-    Tensor,
-    TensorAxis,
-    TensorRole,
-    Unmodelled,
-    VectorOp,
-    Workload,
-    ceil_div,
-    touched,
-)
-from .yamlio import dump_yaml, parse_yaml, read_yaml
-from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, YamlTree, find, locate, to_plain
+from .lazy import first_use
+
+if TYPE_CHECKING:
+    from . import units
+    from .calibration import MAX_CONSTANTS, Calibration
+    from .description import DescriptionTree, list_presets, list_systems
+    from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
+    from .fields import DATATYPE_BITS, Intrinsic, Technology
+    from .folders import cache_folder
+    from .gpu import GpuArch, GpuCache
+    from .infeasible import Infeasible
+    from .isa.arrays import place_array, take_array, value_range
+    from .isa.checker import ProgramFault, check_program, require_valid_program
+    from .isa.definition import (
+        HEADER_DEPENDENCES,
+        InstructionField,
+        InstructionKind,
+        InstructionSet,
+        tensor_pe_array_isa,
+    )
+    from .isa.encoding import Instruction, assemble, decode, disassemble, encode, encode_program
+    from .isa.formats import BIAS_SHIFT, E4M3, E5M2, FP8_FORMATS, INT8, NumberFormat
+    from .isa.image import ProgramImage, arch_hash, load_image, make_image, save_image
+    from .isa.manifest import (
+        Checksums,
+        LoadRange,
+        Manifest,
+        MemoryMap,
+        OpRecord,
+        Placement,
+        Region,
+        Scaling,
+        ScratchpadMap,
+        Symbol,
+        SymbolRole,
+    )
+    from .isa.parameters import (
+        INDEX_BITS,
+        OUT_DEPTH,
+        PARAMETER_BYTES,
+        TABLE_BYTES,
+        TOKEN_BITS,
+        PeArray,
+        Rounding,
+        pe_array,
+    )
+    from .isa.reference import isa_markdown
+    from .language_config import language_model_of, read_language_config
+    from .language_loading import list_language_models, load_language_model
+    from .language_model import Experts, GroupedAttention, LanguageModel, LatentAttention
+    from .language_weights import (
+        WEIGHT_ROLES,
+        WeightRole,
+        WeightTensor,
+        kept_tokens,
+        kv_bytes,
+        kv_elements_per_token,
+        num_active_weights,
+        num_weights,
+        weight_tensors,
+    )
+    from .legality import MappingFault, check_mapping, require_legal
+    from .loading import (
+        Arch,
+        Description,
+        arch_from_tree,
+        description_from_tree,
+        load_arch,
+        load_description,
+        load_system,
+        load_tree,
+        spec_from_tree,
+        system_from_tree,
+    )
+    from .mapping import Keep, Loop, Mapping, MappingNode, Spatial, Temporal
+    from .mapping_io import (
+        ANY_OP,
+        MappingFile,
+        dump_mapping,
+        dump_mappings,
+        load_mapping,
+        load_mapping_file,
+        parse_mapping,
+        written_mapping,
+    )
+    from .nodes import (
+        Axis,
+        Compute,
+        ComputeType,
+        Fanout,
+        Memory,
+        Node,
+        Ports,
+    )
+    from .notation import is_notation, parse_notation
+    from .overrides import apply_overrides, overrides_from_python
+    from .reference import reference_markdown
+    from .spatial import Control, SpatialArch
+    from .spec import Fault, Spec, field_names, nearest_hint
+    from .system import ChipGroup, Link, LinkTechnology, Rack, System, SystemEdge, whole_cycles
+    from .topology import Dragonfly, Switch, Torus
+    from .units import Bandwidth, Dimension
+    from .validation import validate_document, validate_tree
+    from .variants import Variant, variant_from_tree
+    from .workload import (
+        DimClass,
+        Op,
+        Tensor,
+        TensorAxis,
+        TensorRole,
+        Unmodelled,
+        VectorOp,
+        Workload,
+        ceil_div,
+        touched,
+    )
+    from .yamlio import dump_yaml, parse_yaml, read_yaml
+    from .yamltree import Document, Place, Source, YamlList, YamlMap, YamlScalar, YamlTree, find, locate, to_plain
+
+_LAZY = {
+    "ANY_OP": "mapping_io",
+    "Arch": "loading",
+    "Axis": "nodes",
+    "BIAS_SHIFT": "isa.formats",
+    "Bandwidth": "units",
+    "Calibration": "calibration",
+    "Checksums": "isa.manifest",
+    "ChipGroup": "system",
+    "Compute": "nodes",
+    "ComputeType": "nodes",
+    "Control": "spatial",
+    "DATATYPE_BITS": "fields",
+    "Description": "loading",
+    "DescriptionTree": "description",
+    "DimClass": "workload",
+    "Dimension": "units",
+    "Document": "yamltree",
+    "Dragonfly": "topology",
+    "E4M3": "isa.formats",
+    "E5M2": "isa.formats",
+    "Experts": "language_model",
+    "FP8_FORMATS": "isa.formats",
+    "Fanout": "nodes",
+    "Fault": "spec",
+    "GpuArch": "gpu",
+    "GpuCache": "gpu",
+    "GroupedAttention": "language_model",
+    "HEADER_DEPENDENCES": "isa.definition",
+    "INDEX_BITS": "isa.parameters",
+    "INT8": "isa.formats",
+    "Infeasible": "infeasible",
+    "Instruction": "isa.encoding",
+    "InstructionField": "isa.definition",
+    "InstructionKind": "isa.definition",
+    "InstructionSet": "isa.definition",
+    "Intrinsic": "fields",
+    "Keep": "mapping",
+    "LanguageModel": "language_model",
+    "LatentAttention": "language_model",
+    "Link": "system",
+    "LinkTechnology": "system",
+    "LoadRange": "isa.manifest",
+    "Loop": "mapping",
+    "MAX_CONSTANTS": "calibration",
+    "Manifest": "isa.manifest",
+    "Mapping": "mapping",
+    "MappingFault": "legality",
+    "MappingFile": "mapping_io",
+    "MappingNode": "mapping",
+    "Memory": "nodes",
+    "MemoryMap": "isa.manifest",
+    "Node": "nodes",
+    "NumberFormat": "isa.formats",
+    "OUT_DEPTH": "isa.parameters",
+    "Op": "workload",
+    "OpRecord": "isa.manifest",
+    "PARAMETER_BYTES": "isa.parameters",
+    "PeArray": "isa.parameters",
+    "Place": "yamltree",
+    "Placement": "isa.manifest",
+    "Ports": "nodes",
+    "ProgramFault": "isa.checker",
+    "ProgramImage": "isa.image",
+    "Rack": "system",
+    "Region": "isa.manifest",
+    "Rounding": "isa.parameters",
+    "Scaling": "isa.manifest",
+    "ScratchpadMap": "isa.manifest",
+    "Source": "yamltree",
+    "Spatial": "mapping",
+    "SpatialArch": "spatial",
+    "Spec": "spec",
+    "Switch": "topology",
+    "Symbol": "isa.manifest",
+    "SymbolRole": "isa.manifest",
+    "System": "system",
+    "SystemEdge": "system",
+    "TABLE_BYTES": "isa.parameters",
+    "TOKEN_BITS": "isa.parameters",
+    "Technology": "fields",
+    "Temporal": "mapping",
+    "Tensor": "workload",
+    "TensorAxis": "workload",
+    "TensorRole": "workload",
+    "Torus": "topology",
+    "Unmodelled": "workload",
+    "Variant": "variants",
+    "VectorOp": "workload",
+    "WEIGHT_ROLES": "language_weights",
+    "WeightRole": "language_weights",
+    "WeightTensor": "language_weights",
+    "Workload": "workload",
+    "YamlList": "yamltree",
+    "YamlMap": "yamltree",
+    "YamlScalar": "yamltree",
+    "YamlTree": "yamltree",
+    "apply_overrides": "overrides",
+    "arch_from_tree": "loading",
+    "arch_hash": "isa.image",
+    "arch_json_schema": "export",
+    "assemble": "isa.encoding",
+    "cache_folder": "folders",
+    "ceil_div": "workload",
+    "check_mapping": "legality",
+    "check_program": "isa.checker",
+    "decode": "isa.encoding",
+    "description_from_tree": "loading",
+    "disassemble": "isa.encoding",
+    "dump_arch": "export",
+    "dump_mapping": "mapping_io",
+    "dump_mappings": "mapping_io",
+    "dump_spec": "export",
+    "dump_system": "export",
+    "dump_yaml": "yamlio",
+    "encode": "isa.encoding",
+    "encode_program": "isa.encoding",
+    "field_names": "spec",
+    "find": "yamltree",
+    "is_notation": "notation",
+    "isa_markdown": "isa.reference",
+    "kept_tokens": "language_weights",
+    "kv_bytes": "language_weights",
+    "kv_elements_per_token": "language_weights",
+    "language_model_of": "language_config",
+    "list_language_models": "language_loading",
+    "list_presets": "description",
+    "list_systems": "description",
+    "load_arch": "loading",
+    "load_description": "loading",
+    "load_image": "isa.image",
+    "load_language_model": "language_loading",
+    "load_mapping": "mapping_io",
+    "load_mapping_file": "mapping_io",
+    "load_system": "loading",
+    "load_tree": "loading",
+    "locate": "yamltree",
+    "make_image": "isa.image",
+    "nearest_hint": "spec",
+    "num_active_weights": "language_weights",
+    "num_weights": "language_weights",
+    "overrides_from_python": "overrides",
+    "parse_mapping": "mapping_io",
+    "parse_notation": "notation",
+    "parse_yaml": "yamlio",
+    "pe_array": "isa.parameters",
+    "place_array": "isa.arrays",
+    "read_language_config": "language_config",
+    "read_yaml": "yamlio",
+    "reference_markdown": "reference",
+    "require_legal": "legality",
+    "require_valid_program": "isa.checker",
+    "save_image": "isa.image",
+    "spec_from_tree": "loading",
+    "system_from_tree": "loading",
+    "system_json_schema": "export",
+    "take_array": "isa.arrays",
+    "tensor_pe_array_isa": "isa.definition",
+    "to_plain": "yamltree",
+    "touched": "workload",
+    "units": "units",
+    "validate_document": "validation",
+    "validate_tree": "validation",
+    "value_range": "isa.arrays",
+    "variant_from_tree": "variants",
+    "weight_tensors": "language_weights",
+    "whole_cycles": "system",
+    "written_mapping": "mapping_io",
+}
+"""Modules of what is imported at its first use."""
+
+__getattr__ = first_use(__name__, _LAZY)
 
 __all__ = [
     "ANY_OP",
@@ -232,6 +423,7 @@ __all__ = [
     "arch_hash",
     "arch_json_schema",
     "assemble",
+    "cache_folder",
     "ceil_div",
     "check_mapping",
     "check_program",
@@ -248,6 +440,7 @@ __all__ = [
     "encode_program",
     "field_names",
     "find",
+    "first_use",
     "is_notation",
     "isa_markdown",
     "kept_tokens",

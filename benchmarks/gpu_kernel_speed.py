@@ -1,9 +1,8 @@
-"""What one estimate of a GPU kernel and one plan of a served model cost.
+"""What one estimate of a GPU kernel costs.
 
 Per family of kernels: one estimate in a batch of 10,000 random shapes, and alone, in processor time of one core, which other
-work on the machine disturbs less than the clock on the wall. Then a plan of a 70B model over all layouts and batches of eight
-chips by that clock: in a process of its own, imports and compiled loops included, and in one that has planned before.
-Targets: 5 us in a batch, 2 ms alone, 2 s a plan; medians count, and the least is printed beside them.
+work on the machine disturbs less than the clock on the wall. Targets: 5 us in a batch, 2 ms alone; medians count, and the
+least is printed beside them. `command_speed.py` times plans of served models and commands.
 
     python benchmarks/gpu_kernel_speed.py [--batch 10000] [--repeats 7] [--arch h100_sxm]
 """
@@ -12,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from tileloom.archdsl import GpuArch, load_arch, load_language_model
-from tileloom.models import make_chip, serving
+from tileloom.archdsl import GpuArch, load_arch
+from tileloom.models import make_chip
 from tileloom.models.gpu.attention import Attentions
 from tileloom.models.gpu.chip import Chip
 from tileloom.models.gpu.convolution import Convolutions
@@ -28,9 +26,8 @@ from tileloom.models.gpu.gemm import Gemms
 from tileloom.models.gpu.memory_bound import MemoryKernels
 from tileloom.models.gpu.times import Ints, Kernels
 
-BATCH_TARGET_S, ALONE_TARGET_S, PLAN_TARGET_S = 5e-6, 2e-3, 2.0
+BATCH_TARGET_S, ALONE_TARGET_S = 5e-6, 2e-3
 NUM_ALONE = 50
-PLAN = ("serve", "plan", "--model", "llama3.1_70b", "--system", "dgx_h100", "--rate", "2", "--slo", "ttft=1s,tpot=50ms")
 FORMAT = "{:<34}{:>12}{:>12}{:>12}{:>10}"
 
 
@@ -47,26 +44,19 @@ def main() -> int:
     chip = make_chip(arch)
     print(FORMAT.format("one estimate", "median", "least", "target", "met"))
     missed = [
-        not _print_row(f"{name}, in {num:,}" if num > 1 else f"{name}, alone", times, target_s, "us")
+        not _print_row(f"{name}, in {num:,}" if num > 1 else f"{name}, alone", times, target_s)
         for name, make in FAMILIES.items()
         for num, target_s, times in (
             (options.batch, BATCH_TARGET_S, _per_kernel(make, chip, options.batch, options.repeats)),
             (1, ALONE_TARGET_S, _per_kernel(make, chip, 1, NUM_ALONE)),
         )
     ]
-    print()
-    print(FORMAT.format("one plan of llama3.1_70b", "median", "least", "target", "met"))
-    missed += [
-        not _print_row("in a new process", _cold_plans(min(3, options.repeats)), PLAN_TARGET_S, "s"),
-        not _print_row("in the same process", _warm_plans(options.repeats), PLAN_TARGET_S, "s"),
-    ]
     return int(any(missed))
 
 
-def _print_row(name: str, times_s: list[float], target_s: float, unit: str) -> bool:
-    scale = {"us": 1e6, "s": 1.0}[unit]
+def _print_row(name: str, times_s: list[float], target_s: float) -> bool:
     median = statistics.median(times_s)
-    cells = [f"{scale * value:.3g} {unit}" for value in (median, min(times_s), target_s)]
+    cells = [f"{1e6 * value:.3g} us" for value in (median, min(times_s), target_s)]
     print(FORMAT.format(name, *cells, "yes" if median <= target_s else "NO"), flush=True)
     return median <= target_s
 
@@ -80,37 +70,6 @@ def _per_kernel(make: Callable[[int], Kernels], chip: Chip, num: int, repeats: i
         started_s = time.process_time()
         kernels.times(chip)
         found.append((time.process_time() - started_s) / num)
-    return found
-
-
-def _cold_plans(repeats: int) -> list[float]:
-    """Wall time of `tileloom serve plan`, start of Python included [s]."""
-    command = [sys.executable, "-m", "tileloom.sweeps.cli", "-q", *PLAN]
-    found: list[float] = []
-    for _ in range(repeats):
-        started_s = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        found.append(time.perf_counter() - started_s)
-    return found
-
-
-def _warm_plans(repeats: int) -> list[float]:
-    """Time of the search alone [s]."""
-    model = load_language_model("llama3.1_70b")
-    service = serving.make_service(
-        model,
-        serving.numerics_of(model),
-        serving.load_fabric("dgx_h100"),
-        serving.Engine(),
-        serving.Traffic(isl=1024, osl=256),
-    )
-    limits = serving.Limits(requests_per_s=2.0, ttft_s=1.0, tpot_s=0.05)
-    serving.make_plan(service, limits)
-    found: list[float] = []
-    for _ in range(repeats):
-        started_s = time.perf_counter()
-        serving.make_plan(service, limits)
-        found.append(time.perf_counter() - started_s)
     return found
 
 

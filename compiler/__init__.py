@@ -1,55 +1,94 @@
 """The ONNX front end, the mapper, the compiler of networks, and programs for the tensor PE array.
 
-What needs xDSL is imported at its first use, so that whoever only estimates does not wait for it.
+Names are imported at their first use: whoever only estimates waits neither for xDSL nor for the mapper.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .frontend import (
-    OpRow,
-    TransformerBlock,
-    WorkloadSummary,
-    generate_network,
-    import_onnx,
-    load_workload,
-    shipped_networks,
-    summarize_workload,
-    transformer_block,
-)
-from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, map_op, parse_objective
-from .pe_array.builder import ProgramBuilder
-from .pe_array.convolution import ConvLayout, ConvShape, gemm_shape, layout_of
-from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
-from .pe_array.kernel import ConvKernel
-from .pe_array.programs import Quantisation, channel_scaling, conv_image, gemm_image
-from .pe_array.timing import kernel_timing
-from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
+from ..archdsl import first_use
 
 if TYPE_CHECKING:
     from .codegen.compiled import CompiledNetwork
     from .codegen.folder import SavedNetwork, load_network, save_network
     from .codegen.records import HostRecord, NetworkRecord, ProgramRecord, TensorRecord
     from .compilation import Compilation, CompileOptions, DumpOptions, compile_network
+    from .frontend import (
+        OpRow,
+        TransformerBlock,
+        WorkloadSummary,
+        generate_network,
+        import_onnx,
+        load_workload,
+        shipped_networks,
+        summarize_workload,
+        transformer_block,
+    )
+    from .mapper import OBJECTIVES, Constraints, Mapper, MappingResult, group_key, map_op, parse_objective
     from .passes.manager import PassRecord, split_names
+    from .pe_array.builder import ProgramBuilder
+    from .pe_array.convolution import ConvLayout, ConvShape, gemm_shape, layout_of
+    from .pe_array.images import place_channel_weights, place_input, place_parameters, place_weights, take_output
+    from .pe_array.kernel import ConvKernel
+    from .pe_array.programs import Quantisation, channel_scaling, conv_image, gemm_image
+    from .pe_array.timing import kernel_timing
+    from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
 _LAZY = {
     "Compilation": "compilation",
     "CompileOptions": "compilation",
     "CompiledNetwork": "codegen.compiled",
+    "Constraints": "mapper",
+    "ConvKernel": "pe_array.kernel",
+    "ConvLayout": "pe_array.convolution",
+    "ConvShape": "pe_array.convolution",
     "DumpOptions": "compilation",
     "HostRecord": "codegen.records",
+    "Mapper": "mapper",
+    "MappingResult": "mapper",
     "NetworkRecord": "codegen.records",
+    "OBJECTIVES": "mapper",
+    "OpRow": "frontend",
     "PassRecord": "passes.manager",
+    "ProgramBuilder": "pe_array.builder",
     "ProgramRecord": "codegen.records",
+    "Quantisation": "pe_array.programs",
     "SavedNetwork": "codegen.folder",
     "TensorRecord": "codegen.records",
+    "TransformerBlock": "frontend",
+    "VectorKernel": "pe_array.vector",
+    "VectorTap": "pe_array.vector",
+    "WorkloadSummary": "frontend",
+    "addition_taps": "pe_array.vector",
+    "channel_scaling": "pe_array.programs",
     "compile_network": "compilation",
+    "conv_image": "pe_array.programs",
+    "gemm_image": "pe_array.programs",
+    "gemm_shape": "pe_array.convolution",
+    "generate_network": "frontend",
+    "group_key": "mapper",
+    "import_onnx": "frontend",
+    "kernel_timing": "pe_array.timing",
+    "layout_of": "pe_array.convolution",
     "load_network": "codegen.folder",
+    "load_workload": "frontend",
+    "map_op": "mapper",
+    "parse_objective": "mapper",
+    "place_channel_weights": "pe_array.images",
+    "place_input": "pe_array.images",
+    "place_parameters": "pe_array.images",
+    "place_weights": "pe_array.images",
     "save_network": "codegen.folder",
+    "shipped_networks": "frontend",
     "split_names": "passes.manager",
+    "summarize_workload": "frontend",
+    "take_output": "pe_array.images",
+    "transformer_block": "frontend",
+    "vector_layout": "pe_array.vector",
+    "window_taps": "pe_array.vector",
 }
 """Modules of what is imported at its first use."""
+
+__getattr__ = first_use(__name__, _LAZY)
 
 __all__ = [
     "OBJECTIVES",
@@ -104,9 +143,3 @@ __all__ = [
     "vector_layout",
     "window_taps",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

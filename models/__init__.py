@@ -1,69 +1,179 @@
-"""Cycles, pJ and mm^2 from an architecture, a workload and a mapping."""
+"""Cycles, pJ and mm^2 from an architecture, a workload and a mapping.
 
-from . import serving
-from .batches import count, estimate_batch
+Names are imported at their first use, so that nobody waits for what he does not use.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..archdsl import first_use
 from .compiled import compiled, elementwise
-from .components import (
-    ArchNumbers,
-    AreaPart,
-    AxisNumbers,
-    ComputeNumbers,
-    DatatypeNumbers,
-    FanoutNumbers,
-    LevelNumbers,
-    Provenance,
-    pe_array_area,
-    post_processing_area,
-    resolve,
-)
-from .conventions import CONVENTIONS, Convention
-from .counting import returned_sums, sum_bytes_of
-from .counts import Counts, Transfer
-from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
-from .detailed_timing import Timing, timing_of, with_pass_times
-from .estimate import (
-    Action,
-    Fidelity,
-    NetworkEstimate,
-    OpEstimate,
-    estimate_network,
-    estimate_op,
-    estimate_vector_op,
-    prices_of,
-)
-from .gpu.attention_patterns import AttentionOp, KernelOp, join_attention
-from .gpu.calibrations import Mode
-from .gpu.chip import Chip, make_chip
-from .gpu.ranking import RankedTiling, TiledProduct, TilingRanking, candidate_tilings, rank_tilings
-from .gpu.tilings import Tiling
-from .gpu.workloads import KernelEstimate, estimate_kernels
-from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
-from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
-from .parts import Part, max_of, sum_of
-from .pe_array.accesses import Accesses, AccessPrices, count_accesses
-from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
-from .pe_array.functional import FunctionalSimulator
-from .pe_array.numerics import requantised
-from .pe_array.replay import Replay, replay, with_issue_cycles
-from .pe_array.steps import LOAD as LOAD_STEP
-from .pe_array.steps import MATMUL as MATMUL_STEP
-from .pe_array.steps import STORE as STORE_STEP
-from .pe_array.steps import VECTOR as VECTOR_STEP
-from .pe_array.steps import StepColumns, StepCycles, time_steps
-from .pricing import Priced, Prices, price, stack_prices
-from .systems import make_machine
-from .validation import (
-    ErrorSummary,
-    Fit,
-    MeasuredTable,
-    Quantity,
-    ShapeRanking,
-    ValidatedRow,
-    Validation,
-    fit_constants,
-    read_measurements,
-    validate,
-)
+
+if TYPE_CHECKING:
+    from . import serving
+    from .batches import count, estimate_batch
+    from .components import (
+        ArchNumbers,
+        AreaPart,
+        AxisNumbers,
+        ComputeNumbers,
+        DatatypeNumbers,
+        FanoutNumbers,
+        LevelNumbers,
+        Provenance,
+        pe_array_area,
+        post_processing_area,
+        resolve,
+    )
+    from .conventions import CONVENTIONS, Convention
+    from .counting import returned_sums, sum_bytes_of
+    from .counts import Counts, Transfer
+    from .detailed import Cycles, bottleneck_of, detailed_batch, detailed_cycles
+    from .detailed_timing import Timing, timing_of, with_pass_times
+    from .estimate import (
+        Action,
+        Fidelity,
+        NetworkEstimate,
+        OpEstimate,
+        estimate_network,
+        estimate_op,
+        estimate_vector_op,
+        prices_of,
+    )
+    from .gpu.attention_patterns import AttentionOp, KernelOp, join_attention
+    from .gpu.calibrations import Mode
+    from .gpu.chip import Chip, make_chip
+    from .gpu.ranking import RankedTiling, TiledProduct, TilingRanking, candidate_tilings, rank_tilings
+    from .gpu.tilings import Tiling
+    from .gpu.workloads import KernelEstimate, estimate_kernels
+    from .hierarchy import AxisInfo, Hierarchy, LevelInfo, hierarchy_of
+    from .nest import Holder, Nest, NestLoop, make_nest, nest_of, sliding_axes
+    from .parts import Part, max_of, sum_of
+    from .pe_array.accesses import Accesses, AccessPrices, count_accesses
+    from .pe_array.closed_form import KernelCycles, KernelTiming, time_kernel, time_kernels
+    from .pe_array.functional import FunctionalSimulator
+    from .pe_array.numerics import requantised
+    from .pe_array.replay import Replay, replay, with_issue_cycles
+    from .pe_array.steps import LOAD as LOAD_STEP
+    from .pe_array.steps import MATMUL as MATMUL_STEP
+    from .pe_array.steps import STORE as STORE_STEP
+    from .pe_array.steps import VECTOR as VECTOR_STEP
+    from .pe_array.steps import StepColumns, StepCycles, time_steps
+    from .pricing import Priced, Prices, price, stack_prices
+    from .systems import make_machine
+    from .validation import (
+        ErrorSummary,
+        Fit,
+        MeasuredTable,
+        Quantity,
+        ShapeRanking,
+        ValidatedRow,
+        Validation,
+        fit_constants,
+        read_measurements,
+        validate,
+    )
+
+_LAZY = {
+    "AccessPrices": "pe_array.accesses",
+    "Accesses": "pe_array.accesses",
+    "Action": "estimate",
+    "ArchNumbers": "components",
+    "AreaPart": "components",
+    "AttentionOp": "gpu.attention_patterns",
+    "AxisInfo": "hierarchy",
+    "AxisNumbers": "components",
+    "CONVENTIONS": "conventions",
+    "Chip": "gpu.chip",
+    "ComputeNumbers": "components",
+    "Convention": "conventions",
+    "Counts": "counts",
+    "Cycles": "detailed",
+    "DatatypeNumbers": "components",
+    "ErrorSummary": "validation",
+    "FanoutNumbers": "components",
+    "Fidelity": "estimate",
+    "Fit": "validation",
+    "FunctionalSimulator": "pe_array.functional",
+    "Hierarchy": "hierarchy",
+    "Holder": "nest",
+    "KernelCycles": "pe_array.closed_form",
+    "KernelEstimate": "gpu.workloads",
+    "KernelOp": "gpu.attention_patterns",
+    "KernelTiming": "pe_array.closed_form",
+    "LOAD_STEP": "pe_array.steps:LOAD",
+    "LevelInfo": "hierarchy",
+    "LevelNumbers": "components",
+    "MATMUL_STEP": "pe_array.steps:MATMUL",
+    "MeasuredTable": "validation",
+    "Mode": "gpu.calibrations",
+    "Nest": "nest",
+    "NestLoop": "nest",
+    "NetworkEstimate": "estimate",
+    "OpEstimate": "estimate",
+    "Part": "parts",
+    "Priced": "pricing",
+    "Prices": "pricing",
+    "Provenance": "components",
+    "Quantity": "validation",
+    "RankedTiling": "gpu.ranking",
+    "Replay": "pe_array.replay",
+    "STORE_STEP": "pe_array.steps:STORE",
+    "ShapeRanking": "validation",
+    "StepColumns": "pe_array.steps",
+    "StepCycles": "pe_array.steps",
+    "TiledProduct": "gpu.ranking",
+    "Tiling": "gpu.tilings",
+    "TilingRanking": "gpu.ranking",
+    "Timing": "detailed_timing",
+    "Transfer": "counts",
+    "VECTOR_STEP": "pe_array.steps:VECTOR",
+    "ValidatedRow": "validation",
+    "Validation": "validation",
+    "bottleneck_of": "detailed",
+    "candidate_tilings": "gpu.ranking",
+    "count": "batches",
+    "count_accesses": "pe_array.accesses",
+    "detailed_batch": "detailed",
+    "detailed_cycles": "detailed",
+    "estimate_batch": "batches",
+    "estimate_kernels": "gpu.workloads",
+    "estimate_network": "estimate",
+    "estimate_op": "estimate",
+    "estimate_vector_op": "estimate",
+    "fit_constants": "validation",
+    "hierarchy_of": "hierarchy",
+    "join_attention": "gpu.attention_patterns",
+    "make_chip": "gpu.chip",
+    "make_machine": "systems",
+    "make_nest": "nest",
+    "max_of": "parts",
+    "nest_of": "nest",
+    "pe_array_area": "components",
+    "post_processing_area": "components",
+    "price": "pricing",
+    "prices_of": "estimate",
+    "rank_tilings": "gpu.ranking",
+    "read_measurements": "validation",
+    "replay": "pe_array.replay",
+    "requantised": "pe_array.numerics",
+    "resolve": "components",
+    "returned_sums": "counting",
+    "serving": "serving",
+    "sliding_axes": "nest",
+    "stack_prices": "pricing",
+    "sum_bytes_of": "counting",
+    "sum_of": "parts",
+    "time_kernel": "pe_array.closed_form",
+    "time_kernels": "pe_array.closed_form",
+    "time_steps": "pe_array.steps",
+    "timing_of": "detailed_timing",
+    "validate": "validation",
+    "with_issue_cycles": "pe_array.replay",
+    "with_pass_times": "detailed_timing",
+}
+"""Modules of what is imported at its first use."""
+
+__getattr__ = first_use(__name__, _LAZY)
 
 __all__ = [
     "CONVENTIONS",

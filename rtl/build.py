@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..archdsl import PeArray, RtlError
+from ..archdsl import PeArray, RtlError, cache_folder
 from .package import package
 from .sources import SV_DIR, sources
-from .toolchain import cache_dir, environment
+from .toolchain import environment
 
 NUM_BEATS = 1 << 18
 """Bus beats of the simulated main memory."""
@@ -80,7 +80,7 @@ def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -
         sys.prefix,  # cocotb's libraries are found by the path that they had at the build
     ):
         key.update(part.encode())
-    folder = cache_dir() / key.hexdigest()[:20]
+    folder = cache_folder("rtl") / key.hexdigest()[:20]
     program = folder / TOP
     if program.exists():
         return Simulator(program=program, folder=folder, is_reused=True)
@@ -109,7 +109,7 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: 
         str(Path(config.share_dir) / "lib" / "verilator" / "verilator.cpp"),
     ]  # fmt: skip
     _run(command, work, env)
-    runtime = cache_dir() / "runtime" / _runtime_key(kind, env)
+    runtime = cache_folder("rtl") / "runtime" / _runtime_key(kind, env)
     _reuse(runtime, work)
     # The wheel's make file calls `python`, which need not be on the path.
     make = ["make", "-C", str(work), "-f", "Vtop.mk", "-j", "2", *MAKE_FLAGS, f"PYTHON3={sys.executable}"]

@@ -39,10 +39,3 @@ def environment() -> dict[str, str]:
         # The wheel's make file misses the flag that makes g++ take a precompiled header.
         "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include",
     }
-
-
-def cache_dir() -> Path:
-    """Where built simulators are kept: `TILELOOM_CACHE`, or the user's cache folder."""
-    given = os.environ.get("TILELOOM_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tileloom"
-    return base / "rtl"

@@ -143,6 +143,21 @@ def _root(
 ) -> None:
     del version  # its callback has ended the program
     context.obj = Terminal(verbosity=-1 if quiet else verbose)
+    if sys.stderr.isatty():
+        _show_logged(context.obj)
+
+
+def _show_logged(terminal: Terminal) -> None:
+    """Show what our packages log, which is why a command takes longer than it mostly does."""
+    import logging
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            terminal.note(record.getMessage())
+
+    logger = logging.getLogger(PROGRAM)
+    logger.handlers = [Notes()]
+    logger.setLevel(logging.INFO)
 
 
 def _not_loaded() -> None:

@@ -23,7 +23,6 @@ from ..archdsl import (
     check_mapping,
     nearest_hint,
 )
-from ..compiler import Constraints, Mapper
 from ..models import ArchNumbers, KernelOp, OpEstimate, estimate_network, estimate_op, estimate_vector_op, resolve
 from .document import EstimateDocument
 from .documenting import Proof, estimate_document
@@ -111,6 +110,8 @@ class Estimator:
     """
 
     def __init__(self, options: EstimateOptions) -> None:
+        from ..compiler import Constraints, Mapper  # sets up compiled loops, which kernels of a GPU do not need
+
         self.options = options
         self._mapper = Mapper(
             options.objective,

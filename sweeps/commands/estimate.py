@@ -147,7 +147,6 @@ def estimate(
     """Load, map, estimate, and print."""
     from ...archdsl import GpuArch, InfeasibleError, load_mapping_file
     from ...compiler import load_workload
-    from ..estimation import EstimateOptions
 
     terminal = Terminal.of(context)
     chip, notices = _load_arch(arch, overrides)
@@ -156,6 +155,8 @@ def estimate(
         _refuse(context, SPATIAL_OPTIONS, chip)
         _estimate_kernels(terminal, network, chip, mode, calibration, notices, as_json=as_json)
         return
+    from ..estimation import EstimateOptions  # only now: the mapper behind it sets up compiled loops
+
     _refuse(context, GPU_OPTIONS, chip)
     options = EstimateOptions(
         objective=objective,

@@ -1,6 +1,25 @@
-"""Figures of sweeps and estimates: PNG, SVG and the CSV behind them."""
+"""Figures of sweeps and estimates: PNG, SVG and the CSV behind them.
 
-from .from_document import breakdown_of, plot_estimate, roofline_of
-from .from_sweep import front_plot, plot_sweep
+Names are imported at their first use: tables need how numbers are written, and no figures.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...archdsl import first_use
+
+if TYPE_CHECKING:
+    from .from_document import breakdown_of, plot_estimate, roofline_of
+    from .from_sweep import front_plot, plot_sweep
 
 __all__ = ["breakdown_of", "front_plot", "plot_estimate", "plot_sweep", "roofline_of"]
+
+__getattr__ = first_use(
+    __name__,
+    {
+        "breakdown_of": "from_document",
+        "front_plot": "from_sweep",
+        "plot_estimate": "from_document",
+        "plot_sweep": "from_sweep",
+        "roofline_of": "from_document",
+    },
+)
