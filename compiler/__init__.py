@@ -33,62 +33,7 @@ if TYPE_CHECKING:
     from .pe_array.timing import kernel_timing
     from .pe_array.vector import VectorKernel, VectorTap, addition_taps, vector_layout, window_taps
 
-_LAZY = {
-    "Compilation": "compilation",
-    "CompileOptions": "compilation",
-    "CompiledNetwork": "codegen.compiled",
-    "Constraints": "mapper",
-    "ConvKernel": "pe_array.kernel",
-    "ConvLayout": "pe_array.convolution",
-    "ConvShape": "pe_array.convolution",
-    "DumpOptions": "compilation",
-    "HostRecord": "codegen.records",
-    "Mapper": "mapper",
-    "MappingResult": "mapper",
-    "NetworkRecord": "codegen.records",
-    "OBJECTIVES": "mapper",
-    "OpRow": "frontend",
-    "PassRecord": "passes.manager",
-    "ProgramBuilder": "pe_array.builder",
-    "ProgramRecord": "codegen.records",
-    "Quantisation": "pe_array.programs",
-    "SavedNetwork": "codegen.folder",
-    "TensorRecord": "codegen.records",
-    "TransformerBlock": "frontend",
-    "VectorKernel": "pe_array.vector",
-    "VectorTap": "pe_array.vector",
-    "WorkloadSummary": "frontend",
-    "addition_taps": "pe_array.vector",
-    "channel_scaling": "pe_array.programs",
-    "compile_network": "compilation",
-    "conv_image": "pe_array.programs",
-    "gemm_image": "pe_array.programs",
-    "gemm_shape": "pe_array.convolution",
-    "generate_network": "frontend",
-    "group_key": "mapper",
-    "import_onnx": "frontend",
-    "kernel_timing": "pe_array.timing",
-    "layout_of": "pe_array.convolution",
-    "load_network": "codegen.folder",
-    "load_workload": "frontend",
-    "map_op": "mapper",
-    "parse_objective": "mapper",
-    "place_channel_weights": "pe_array.images",
-    "place_input": "pe_array.images",
-    "place_parameters": "pe_array.images",
-    "place_weights": "pe_array.images",
-    "save_network": "codegen.folder",
-    "shipped_networks": "frontend",
-    "split_names": "passes.manager",
-    "summarize_workload": "frontend",
-    "take_output": "pe_array.images",
-    "transformer_block": "frontend",
-    "vector_layout": "pe_array.vector",
-    "window_taps": "pe_array.vector",
-}
-"""Modules of what is imported at its first use."""
-
-__getattr__ = first_use(__name__, _LAZY)
+__getattr__ = first_use(__name__, __file__)
 
 __all__ = [
     "OBJECTIVES",

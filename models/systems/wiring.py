@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heappop, heappush
-from itertools import combinations, count
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
 
 from ...archdsl import LinkTechnology, ModelError, System, nearest_hint
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Transfer = tuple[str, str, float]
 """Sender, receiver, and the share of the message that it moves."""
@@ -65,7 +68,8 @@ class Wiring:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self._hops = _hops_of(system)
+        self._graph: nx.MultiGraph[str] = system.graph()
+        self._technology: dict[str, LinkTechnology | None] = {link.name: link.technology for link in system.links}
         self._routes: dict[str, dict[str, tuple[Hop, ...]]] = {}
 
     def route(self, sender: str, receiver: str) -> tuple[Hop, ...]:
@@ -75,7 +79,7 @@ class Wiring:
             ModelError: There is no such chip or no route.
         """
         for chip in (sender, receiver):
-            if chip not in self._hops:
+            if chip not in self._graph:
                 hint = nearest_hint(chip, self.system.chip_names)
                 raise ModelError(f"{self.system.name} has no chip '{chip}'{hint}")
         if sender not in self._routes:
@@ -86,22 +90,32 @@ class Wiring:
         return found
 
     def _routes_from(self, sender: str) -> dict[str, tuple[Hop, ...]]:
-        """Routes to all that can be reached (Dijkstra); of equally near ones the one found first."""
-        found: dict[str, list[Hop]] = {sender: []}
-        nearest, known = {sender: 0.0}, set[str]()
-        order = count()
-        waiting = [(0.0, next(order), sender)]
-        while waiting:
-            latency_s, _, at = heappop(waiting)
-            if at in known:
-                continue
-            known.add(at)
-            for receiver, hop in self._hops[at].items():
-                further_s = latency_s + hop.latency_s
-                if receiver not in nearest or further_s < nearest[receiver]:
-                    nearest[receiver], found[receiver] = further_s, [*found[at], hop]
-                    heappush(waiting, (further_s, next(order), receiver))
-        return {receiver: tuple(hops) for receiver, hops in found.items()}
+        import networkx as nx
+
+        def weight(left: str, right: str, edges: dict[str, dict[str, Any]]) -> float:
+            return min(self._latency(right, edge) for edge in edges.values())
+
+        dijkstra: Any = nx.single_source_dijkstra_path  # its stubs leave the weight's type unknown
+        paths: dict[str, list[str]] = dijkstra(self._graph, sender, weight=weight)
+        return {
+            receiver: tuple(self._hop(left, right) for left, right in pairwise(path))
+            for receiver, path in paths.items()
+        }
+
+    def _latency(self, receiver: str, edge: dict[str, Any]) -> float:
+        return float(edge["latency_s"]) + float(self._graph.nodes[receiver].get("latency_s", 0.0))
+
+    def _hop(self, left: str, right: str) -> Hop:
+        edges: list[dict[str, Any]] = list(self._graph[left][right].values())
+        edge = min(edges, key=lambda one: (one["latency_s"], -one["bandwidth_bytes_per_s"]))
+        return Hop(
+            sender=left,
+            receiver=right,
+            link=edge["link"],
+            bytes_per_s=edge["bandwidth_bytes_per_s"],
+            latency_s=self._latency(right, edge),
+            technology=self._technology[edge["link"]],
+        )
 
     def latency_s(self, sender: str, receiver: str) -> float:
         """Time until the first byte arrives [s]."""
@@ -142,7 +156,7 @@ class Wiring:
     def reducing_switch(self, chips: Sequence[str]) -> str | None:
         """A switch that adds up and to which every one of the chips is connected directly."""
         for name, entry in self.system.switches.items():
-            if entry.reduces and all(name in self._hops[chip] for chip in chips):
+            if entry.reduces and all(self._graph.has_edge(chip, name) for chip in chips):
                 return name
         return None
 
@@ -174,32 +188,6 @@ class Wiring:
 
     def _around(self, order: Sequence[str]) -> float:
         return sum(self.latency_s(left, right) for left, right in zip(order, (*order[1:], order[0]), strict=True))
-
-
-def _hops_of(system: System) -> dict[str, dict[str, Hop]]:
-    """From every chip and switch the best link to each neighbour: that of least latency, then of most bandwidth."""
-    links = {link.name: link for link in system.links}
-    hops: dict[str, dict[str, Hop]] = {name: {} for name in (*system.chip_names, *system.switches)}
-    for edge in system.edges():
-        link = links[edge.link]
-        for sender, receiver in ((edge.left, edge.right), (edge.right, edge.left)):
-            switch = system.switches.get(receiver)
-            hop = Hop(
-                sender=sender,
-                receiver=receiver,
-                link=edge.link,
-                bytes_per_s=link.bandwidth.amount * edge.num_links,
-                latency_s=float(link.latency_s) + float(switch.latency_s if switch else 0.0),
-                technology=link.technology,
-            )
-            known = hops[sender].get(receiver)
-            if known is None or _rank(hop) < _rank(known):
-                hops[sender][receiver] = hop
-    return hops
-
-
-def _rank(hop: Hop) -> tuple[float, float]:
-    return hop.latency_s, -hop.bytes_per_s
 
 
 @lru_cache(maxsize=64)

@@ -13,13 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["breakdown_of", "front_plot", "plot_estimate", "plot_sweep", "roofline_of"]
 
-__getattr__ = first_use(
-    __name__,
-    {
-        "breakdown_of": "from_document",
-        "front_plot": "from_sweep",
-        "plot_estimate": "from_document",
-        "plot_sweep": "from_sweep",
-        "roofline_of": "from_document",
-    },
-)
+__getattr__ = first_use(__name__, __file__)
