@@ -12,7 +12,8 @@ special-function units. How far the two overlap is the backend's property:
 
 Time is that of the busiest SM: its share of all steps, a tail of half a longest block where blocks differ (causal masks), and
 what each block costs before its first and after its last step. Decode reads all keys and values once; with fewer units of
-work than SMs, the keys are split over several blocks, and a second kernel combines them.
+work than SMs, the keys are split over several blocks, and a second kernel combines them. TensorRT-LLM's decode before Blackwell
+has a plan of its own (`decode`).
 
 Limits: head_dim of queries and values are the same; no dropout, bias or soft cap; no prefix that several sequences share.
 """

@@ -44,8 +44,8 @@ Source: FasterTransformer's interleaved converter: permute, subtract and pack, 1
 FEW_WARPS: Final = 1.14
 """Times by which synchronous products take longer where a scheduler has one warp to issue from, which waits for its operands.
 
-Source: cuBLAS 12.9 has bf16 tiles of up to 128 x 256 for Ampere, and uses them where smaller ones fill the last wave better; value assumed, from
-rows of the A100 that no test holds back."""
+Source: names of kernels in libcublasLt 12.9 (`ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_tn` and alike), warps of 64 x 64; the value is
+assumed, from rows of the A100 that no test holds back, which last as if tiles of 256 x 128 were taken where smaller ones fill the last wave better."""
 MAX_REREADS: Final = 4.0
 """Times that operands are read from main memory at most: libraries reorder tiles before it gets worse."""
 SCALED_BITS: Final = {"fp4": 4.5}
