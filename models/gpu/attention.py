@@ -12,7 +12,8 @@ special-function units. How far the two overlap is the backend's property:
 
 Time is that of the busiest SM: its share of all steps, a tail of half a longest block where blocks differ (causal masks), and
 what each block costs before its first and after its last step. Decode reads all keys and values once; with fewer units of
-work than SMs, the keys are split over several blocks, and a second kernel combines them.
+work than SMs, the keys are split over several blocks, and a second kernel combines them. TensorRT-LLM's decode before Blackwell
+has a plan of its own (`decode`).
 
 Limits: head_dim of queries and values are the same; no dropout, bias or soft cap; no prefix that several sequences share.
 """
@@ -20,13 +21,14 @@ Limits: head_dim of queries and values are the same; no dropout, bias or soft ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from ...archdsl import DATATYPE_BITS, ModelError, nearest_hint
 from .cache import hit_share
 from .chip import Chip
+from .decode import plan_decode
 from .energy import burst_clock_hz, with_energy
 from .facts import LANES, SYNCHRONOUS_SHARE
 from .memory_bound import Flags, stream_time_s
@@ -49,8 +51,7 @@ class Backend:
         resident: Blocks that one SM holds.
         later_block_share: Part of a block's time around its steps that shows when others run before it on the same SM: two
             resident blocks hide half of it and more, a warp that fetches ahead over the end of a block most of it.
-        synchronous_later_share: The same for decode of heads that share keys, where products are synchronous: such blocks
-            load, then multiply, so that the two times add up. None where blocks are the same everywhere.
+        plans_decode: Whether decode is laid out as TensorRT-LLM does before Blackwell (`decode`).
         prefill_kernels: Kernels of a prefill, the attention itself included.
         decode_kernels: Kernels of a decode, the combining of splits not included.
         appends: Whether rotary embedding and the KV append belong to it.
@@ -64,7 +65,7 @@ class Backend:
     decode_rows: int
     resident: int
     later_block_share: float
-    synchronous_later_share: float | None = None
+    plans_decode: bool = False
     prefill_kernels: int = 1
     decode_kernels: int = 1
     appends: bool = False
@@ -81,7 +82,7 @@ BACKENDS: Final[dict[BackendName, Backend]] = {
     ),
     "framework": Backend(
         is_asynchronous=True, query_rows=128, key_columns=(128, 128), softmax_instructions=6,
-        decode_elements=16384, decode_rows=8, resident=2, later_block_share=0.15, synchronous_later_share=0.4,
+        decode_elements=16384, decode_rows=8, resident=2, later_block_share=0.15, plans_decode=True,
         prefill_kernels=3, decode_kernels=2, appends=True,
     ),
 }  # fmt: skip
@@ -107,6 +108,9 @@ in place, and the same ones are issued where the head has no key to append.
 Source: TensorRT-LLM, unfusedAttentionKernels (`applyBiasRopeUpdateKVCache`): a warp a head up to 256 elements; count
 assumed, from contexts of A100 and H100 that no test holds back."""
 
+GROUP_ROWS: Final = 16
+"""Rows to which grouped query heads are padded before Blackwell: those of `mma.sync`. Source: TensorRT-LLM, xqa/mha.cu, `warpTile`."""
+
 WARP: Final = 32
 """Threads that issue together. Source: CUDA C++ Programming Guide."""
 
@@ -115,13 +119,38 @@ PAIRED_TILES: Final = 2
 
 Source: CUTLASS, examples/77_blackwell_fmha: blocks of 256 queries, two groups of softmax warps."""
 
-SHARED: Final = (
-    "attention: of keys and values only a part of the bytes is counted, since measured rows outrun main memory, why is unknown "
-    "(FETCHED_KV in docs/gpu_kernels.md); no estimate of a chip does"
-)
+SHARED: Final = "attention: values are read from the keys' memory, as measured; no estimate of a chip does"
 
 MIN_SPLIT_STEPS: Final = 2
 """Steps that a split has at least (FlashAttention 2, `num_splits_heuristic`, keeps splits that pay)."""
+
+
+class Costs(NamedTuple):
+    """What attentions cost, each `[count]`.
+
+    Attributes:
+        kernels: Kernels that are launched.
+        others_s: Time between kernels, and to combine splits [s].
+        append_s: Rotary embedding and KV append [s].
+        around_s: Before the first step and after the last one [s].
+        compute_s: Steps of the busiest SM, and what its later blocks cost around theirs [s].
+        stream_s: Main memory [s].
+        work_s: Both of these together [s].
+        traffic_bytes: Bytes from and to main memory.
+        blocks: Blocks of the kernel.
+        splits: Parts of the keys.
+    """
+
+    kernels: Floats
+    others_s: Floats
+    append_s: Floats
+    around_s: Floats
+    compute_s: Floats
+    stream_s: Floats
+    work_s: Floats
+    traffic_bytes: Floats
+    blocks: Floats
+    splits: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +170,7 @@ class Attentions:
         kv_datatype: Datatype of K and V in memory; Q's when None.
         backend: Which kernels.
         kv_in_cache: Whether K and V are in the L2 already, as in a warm loop.
-        kv_share: Share of the bytes of K and V that are fetched `[count]`; all when left out. For measurements that are known to
-            fetch less than they say.
+        values_are_keys: Whether V is K's own memory, as benchmarks have it that allot a cache of keys alone.
     """
 
     batch: Ints
@@ -157,7 +185,7 @@ class Attentions:
     kv_datatype: str | None = None
     backend: BackendName = "flash"
     kv_in_cache: bool = False
-    kv_share: Floats | None = None
+    values_are_keys: bool = False
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -178,7 +206,34 @@ class Attentions:
         backend = backend_of(self.backend)
         self._check()
         is_decode = self.query_len == 1
-        # One path prices both; what decode has of its own is chosen per row.
+        costs = self._in_equal_blocks(chip, backend, is_decode)
+        if backend.plans_decode and not self._is_paired(chip, backend) and is_decode.any():
+            planned = self._as_planned(chip, backend, is_decode)
+            costs = Costs(*(np.where(is_decode, one, other) for one, other in zip(planned, costs, strict=True)))
+        longest_s = np.maximum(costs.compute_s, costs.stream_s)
+        launch = costs.kernels * chip.arch.launch.floor_s
+        times = KernelTimes(
+            serial_s={
+                "launch": launch,
+                "other kernels": costs.others_s,
+                "rotary embedding and append": costs.append_s,
+                "around the steps": costs.around_s,
+                "steps": longest_s,
+                "what does not overlap": costs.work_s - longest_s,
+            },
+            overlapped_s={"steps": {"tensor cores and softmax": costs.compute_s, "main memory": costs.stream_s}},
+            regime=np.where(
+                launch + costs.around_s > costs.work_s, 2, np.where(costs.compute_s > costs.stream_s, 0, 1)
+            ),
+            ops=self._ops(self._visible()),
+            main_memory_bytes=costs.traffic_bytes,
+            choices=_choices(costs.blocks, costs.splits),
+            notes=(SHARED,) if self.values_are_keys else (),
+        )
+        return with_energy(times, chip, self.datatype)
+
+    def _in_equal_blocks(self, chip: Chip, backend: Backend, is_decode: Flags) -> Costs:
+        """Costs where blocks follow from the tile alone; prefill and decode are priced alike, by a few rules of each."""
         group = self.query_heads // self.kv_heads
         rows = np.where(is_decode, group, self.query_len)
         units = self.batch * np.where(is_decode, self.kv_heads, self.query_heads)
@@ -188,55 +243,83 @@ class Attentions:
         short_rows = np.minimum(most_rows, fewest * np.ceil(rows / fewest).astype(np.int64))
         tile_rows = np.where(is_decode, backend.decode_rows, short_rows)
         tiles = np.ceil(rows / tile_rows)
-        columns = np.where(self.head_dim <= 64, backend.key_columns[0], backend.key_columns[1])
-        columns = np.where(is_decode, np.maximum(backend.decode_elements // self.head_dim, FEWEST_ROWS), columns)
-        columns = np.minimum(columns, FEWEST_ROWS * np.ceil(self.kv_len / FEWEST_ROWS).astype(np.int64))
-        visible = np.where(self.window > 0, np.minimum(self.window, self.kv_len), self.kv_len)
+        visible, columns = self._visible(), self._columns(backend, is_decode)
         per_unit, longest = self._steps(is_decode, tiles, tile_rows, columns, visible)
 
         slots = chip.arch.num_sms * backend.resident
         splits = self._splits(is_decode, units * tiles, longest, slots)
         blocks = units * tiles * splits
         busy = np.minimum(blocks, chip.arch.num_sms)
-        step_s = self._step(chip, backend, tile_rows, columns, busy)
-        per_sm = np.ceil(blocks / chip.arch.num_sms)
-        around = chip.constants["attention_block_s"]
-        share = units * per_unit / busy
+        around = np.full(len(self), chip.constants["attention_block_s"])
+        later = backend.later_block_share * (np.ceil(blocks / chip.arch.num_sms) - 1) * around
         tail = np.where(self.is_causal & ~is_decode, longest / 2, 0.0) * (blocks > chip.arch.num_sms)
-        busiest = np.maximum(share + tail, longest / splits)
+        busiest = np.maximum(units * per_unit / busy + tail, longest / splits)
+        compute = busiest * self._step(chip, backend, tile_rows, columns, busy) + later
 
         read, written = self._bytes(visible)
         misses = 1.0 - self._hits(chip, read + written)
         stream = stream_time_s(chip, read * misses, written * misses)
-        later = np.full(len(self), backend.later_block_share)
-        is_in_turn = np.zeros(len(self), dtype=np.bool_)
-        if backend.synchronous_later_share is not None and not self._has_large(chip):
-            is_in_turn = is_decode & (group > 1)
-            later[is_in_turn] = backend.synchronous_later_share
-        compute = busiest * step_s + later * (per_sm - 1) * around
-        work = np.where(is_in_turn, compute + stream, np.sqrt(compute**2 + stream**2))
-        count = np.where(is_decode, backend.decode_kernels + (splits > 1), backend.prefill_kernels)
-        append = self._append(chip) if backend.appends else np.zeros(len(self))
-        longest_s = np.maximum(compute, stream)
-        serial: dict[str, Floats] = {
-            "launch": count * chip.arch.launch.floor_s,
+        kernels = np.where(is_decode, backend.decode_kernels + (splits > 1), backend.prefill_kernels)
+        return Costs(
+            kernels=kernels,
             # Before the kernel that combines splits can read what they made, the first one drains.
-            "other kernels": (count - 1 + (splits > 1)) * chip.constants["tile_overhead_s"],
-            "rotary embedding and append": append,
-            "around the steps": np.full(len(self), around),
-            "steps": longest_s,
-            "what does not overlap": work - longest_s,
-        }
-        times = KernelTimes(
-            serial_s=serial,
-            overlapped_s={"steps": {"tensor cores and softmax": compute, "main memory": stream}},
-            regime=np.where(serial["launch"] + around > work, 2, np.where(compute > stream, 0, 1)),
-            ops=self._ops(visible),
-            main_memory_bytes=(read + written) * misses,
-            choices=_choices(blocks, splits),
-            notes=() if self.kv_share is None or (self.kv_share == 1).all() else (SHARED,),
+            others_s=(kernels - 1 + (splits > 1)) * chip.constants["tile_overhead_s"],
+            append_s=self._append(chip) if backend.appends else np.zeros(len(self)),
+            around_s=around,
+            compute_s=compute,
+            stream_s=stream,
+            work_s=np.sqrt(compute**2 + stream**2),
+            traffic_bytes=(read + written) * misses,
+            blocks=blocks,
+            splits=splits,
         )
-        return with_energy(times, chip, self.datatype)
+
+    def _as_planned(self, chip: Chip, backend: Backend, is_decode: Flags) -> Costs:
+        """Costs of decode whose blocks a plan lays out (`decode`)."""
+        visible, columns = self._visible(), self._columns(backend, is_decode)
+        plan = plan_decode(chip, self.batch, self.query_heads, self.kv_heads, self.head_dim, visible)
+        group = self.query_heads // self.kv_heads
+        tile_rows = np.where(plan.is_grouped, GROUP_ROWS * np.ceil(group / GROUP_ROWS), backend.decode_rows)
+        units = plan.blocks / plan.splits
+        busy = np.minimum(plan.blocks, chip.arch.num_sms)
+        longest = np.ceil(visible / columns)
+        busiest = np.maximum(units * longest / busy, longest / plan.splits)
+        compute = busiest * self._step(chip, backend, tile_rows, columns, busy)
+        around = plan.around_s(chip)
+        later = plan.later_s(chip)
+
+        read, written = self._bytes(visible)
+        again = (read - written) / 2 if self.values_are_keys else np.zeros(len(self))
+        misses = 1.0 - self._hits(chip, read - again + written)
+        between = np.where(plan.is_grouped, 0.0, again * plan.resident / plan.blocks)
+        read = read - again * hit_share(between, chip.arch.l2)
+        stream = stream_time_s(chip, read * misses, written * misses)
+        stream = plan.stream_s(chip, stream, (read + written) * misses)
+        # Where loads are synchronous, nothing hides what a block that is alone on its SM does before and after them.
+        is_bare = plan.is_grouped & (not self._has_large(chip))
+        work = np.where(is_bare, np.hypot(compute, stream) + later, np.hypot(compute + later, stream))
+        return Costs(
+            kernels=np.where(plan.is_grouped, backend.decode_kernels, 1).astype(np.float64),
+            others_s=plan.others_s(chip),
+            append_s=np.where(plan.is_grouped, self._append(chip), 0.0),
+            around_s=around,
+            compute_s=compute + later,
+            stream_s=stream,
+            work_s=work,
+            traffic_bytes=(read + written) * misses,
+            blocks=plan.blocks,
+            splits=plan.splits,
+        )
+
+    def _visible(self) -> Ints:
+        """Keys that one query sees at most."""
+        return np.where(self.window > 0, np.minimum(self.window, self.kv_len), self.kv_len)
+
+    def _columns(self, backend: Backend, is_decode: Flags) -> Ints:
+        """Keys of a step."""
+        columns = np.where(self.head_dim <= 64, backend.key_columns[0], backend.key_columns[1])
+        columns = np.where(is_decode, np.maximum(backend.decode_elements // self.head_dim, FEWEST_ROWS), columns)
+        return np.minimum(columns, FEWEST_ROWS * np.ceil(self.kv_len / FEWEST_ROWS).astype(np.int64))
 
     def _check(self) -> None:
         for name in (self.datatype, self.kv_datatype or self.datatype):
@@ -303,7 +386,7 @@ class Attentions:
         queries = 1.0 * self.batch * self.query_len * self.query_heads * self.head_dim * bits / 8
         reach = np.minimum(visible + self.query_len - 1, self.kv_len)
         keys = 2.0 * self.batch * reach * self.kv_heads * self.head_dim * kv_bits / 8
-        return queries + (keys if self.kv_share is None else keys * self.kv_share), queries
+        return queries + keys, queries
 
     def _append(self, chip: Chip) -> Floats:
         """Time of the kernel that rotates Q and K and writes K and V to their place."""

@@ -92,6 +92,14 @@ TENSOR: Final = (
         source="assumption: an instruction's latency of 32 to 128 cycles with its barrier, Luo et al., IPDPSW 2024",
     ),
     Constant(
+        name="unhidden_share",
+        value=0.0,
+        low=0.0,
+        high=0.6,
+        meaning="Share of main memory's time, or of the SM's own work, that shows where the two take equally long.",
+        source="no published figure: pipelines of several stages are made to hide all of it",
+    ),
+    Constant(
         name="split_launches",
         value=2.0,
         low=0.5,

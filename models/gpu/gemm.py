@@ -41,6 +41,11 @@ DEQUANTISE_INSTRUCTIONS: Final = 2.5
 """Instructions per weight from 8 or fewer bits to bf16.
 
 Source: FasterTransformer's interleaved converter: permute, subtract and pack, 10 instructions for 4 weights."""
+FEW_WARPS: Final = 1.14
+"""Times by which synchronous products take longer where a scheduler has one warp to issue from, which waits for its operands.
+
+Source: names of kernels in libcublasLt 12.9 (`ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_tn` and alike), warps of 64 x 64; the value is
+assumed, from rows of the A100 that no test holds back, which last as if tiles of 256 x 128 were taken where smaller ones fill the last wave better."""
 MAX_REREADS: Final = 4.0
 """Times that operands are read from main memory at most: libraries reorder tiles before it gets worse."""
 SCALED_BITS: Final = {"fp4": 4.5}
@@ -111,6 +116,11 @@ class Gemms:
             return library_of(self.library)
         return library_of(vendor_library_of(self.datatype, self.output_bits, self._is_tensor(chip)))
 
+    def _waits_for_operands(self, chip: Chip, instruction_rows: float) -> bool:
+        """Whether it is the vendor's kernels that multiply, by synchronous instructions of the chip's own."""
+        library = self._library(chip)
+        return self.library == "vendor" and not library.is_ampere and self._is_tensor(chip) and instruction_rows == 0
+
     def _is_tensor(self, chip: Chip) -> bool:
         return self.datatype in chip.arch.tensor_cores.datatypes
 
@@ -159,6 +169,7 @@ class Gemms:
             latency_s=constants["memory_latency_s"],
             tile_s=constants["tile_store_s"],
             step_s=constants["k_step_s"],
+            unhidden_share=constants["unhidden_share"],
             split_s=constants["split_launches"] * arch.launch.floor_s,
             takes_turns=library.takes_turns,
             has_clusters=arch.sm.cluster_blocks > 1 and not library.is_ampere,
@@ -170,6 +181,7 @@ class Gemms:
             sustained_w=power_limit_w(chip, "sustained") - idle_w,
             window_s=constants["power_window_s"],
             voltage_floor=VOLTAGE_FLOOR,
+            few_warps=FEW_WARPS if self._waits_for_operands(chip, instruction_rows) else 1.0,
             instruction_rows=instruction_rows,
             reads_shared=reads_shared,
         )
@@ -191,6 +203,7 @@ class Gemms:
             "first bytes": columns[core.FIRST_BYTES],
             "main loop": columns[core.MAIN_LOOP],
             "slower clock within the power limit": columns[core.POWER],
+            "what does not overlap": columns[core.UNHIDDEN],
             "storing tiles": columns[core.STORING],
             "second pass of the split": columns[core.SPLIT],
         }

@@ -4,7 +4,8 @@ For one way to make a kernel, with `waves` the tiles that the busiest SM works o
 
     main loop = max(tensor cores, main memory, cache, bytes in flight, k steps, dequantising)
                 (where a warp waits for its products, dequantising adds to the tensor cores' time)
-    time      = launch + start + first bytes + main loop (slowed by the power limit) + storing + second pass of a split
+    unhidden  = share x shorter^2 / longer, of main memory and what the SM does meanwhile: equal times hide each other worst
+    time      = launch + start + first bytes + main loop (slowed by the power limit) + unhidden + storing + second pass of a split
 
 The way with the least time is taken. On a GPU with clusters two blocks share the larger operand that they load.
 """
@@ -22,9 +23,9 @@ Floats = npt.NDArray[np.float64]
 
 (
     LAUNCH, START, FIRST_BYTES, MAIN_LOOP, POWER, STORING, SPLIT, TENSOR, MEMORY, CACHE, IN_FLIGHT, K_STEPS, DEQUANTISE,
-    TRAFFIC, ROWS, COLS, SPLITS,
-) = range(17)  # fmt: skip
-NUM_COLUMNS = 17
+    TRAFFIC, ROWS, COLS, SPLITS, UNHIDDEN,
+) = range(18)  # fmt: skip
+NUM_COLUMNS = 18
 """Columns of the result: times [s], bytes from and to main memory, the tile and the split that were chosen."""
 
 ACCUMULATOR_BYTES = 4.0
@@ -37,6 +38,8 @@ STAGE_BYTES = 128.0
 Source: PTX ISA, shared-memory matrix layouts; CUTLASS takes k steps of 64 16-bit elements."""
 NUM_NEWTON = 5
 """Steps of Newton's method; from a clock of 1 to one of 0.5, the fifth leaves less than 1e-9 of it."""
+FULL_TILE_AREA = 32768.0
+"""Results of a tile of two warps per scheduler with 64 x 64 results each, 128 x 256."""
 TILE_AREA = 16384.0
 """Results of the tile of 128 x 128 that `tile_overhead_s` is stated for."""
 
@@ -58,6 +61,7 @@ class Machine(NamedTuple):
         latency_s: Time of the first byte from main memory [s].
         tile_s: Time to store a tile of `TILE_AREA` results [s].
         step_s: Least time of one step of the main loop [s].
+        unhidden_share: Share of either that shows where main memory and the SM's own work take equally long.
         split_s: Time of the second pass of a split reduction, its bytes aside, or of each turn, its tile aside [s].
         takes_turns: Whether the parts of a split reduction add to the result one after another, without a second pass.
         has_clusters: Whether two blocks share what they load.
@@ -69,6 +73,7 @@ class Machine(NamedTuple):
         sustained_w: Power above idle that holds for seconds [W].
         window_s: How long a kernel counts as short [s].
         voltage_floor: Least supply voltage over that at the clock.
+        few_warps: Times by which products take longer in tiles of fewer than `FULL_TILE_AREA` results.
         instruction_rows: Rows of an instruction that reads shared memory itself; 0 where a warp loads registers first.
         reads_shared: Whether operands come from shared memory.
     """
@@ -86,6 +91,7 @@ class Machine(NamedTuple):
     latency_s: float
     tile_s: float
     step_s: float
+    unhidden_share: float
     split_s: float
     takes_turns: bool
     has_clusters: bool
@@ -97,6 +103,7 @@ class Machine(NamedTuple):
     sustained_w: float
     window_s: float
     voltage_floor: float
+    few_warps: float
     instruction_rows: float
     reads_shared: bool
 
@@ -130,6 +137,8 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
             if tiles_m > 1:
                 tiles_m = np.ceil(tiles_m / machine.cluster_rows) * machine.cluster_rows
             slowed = _slowed_by_shared_memory(rows, cols, a_bytes, machine)
+            if rows * cols < FULL_TILE_AREA:
+                slowed *= machine.few_warps
             for split_idx in range(len(splits)):
                 split = splits[split_idx]
                 if split > 1 and (
@@ -174,15 +183,19 @@ def best_ways(shapes: Floats, tiles: Floats, splits: Floats, machine: Machine, e
                 if _takes_power(tensor, loop, best - fixed, ops, traffic, machine):
                     continue
                 limited = within_power(tensor, others, ops, traffic, machine)
-                if fixed + limited >= best:
+                inside = max(tensor + limited - loop, cache)
+                shorter, longer = min(inside, memory), max(inside, memory)
+                unhidden = machine.unhidden_share * shorter * shorter / longer
+                if fixed + limited + unhidden >= best:
                     continue
-                best = fixed + limited
+                best = fixed + limited + unhidden
                 result = out[row]
                 result[LAUNCH], result[START], result[FIRST_BYTES] = machine.launch_s, machine.start_s, first_bytes
                 result[MAIN_LOOP], result[POWER], result[STORING], result[SPLIT] = loop, limited - loop, storing, second
                 result[TENSOR], result[MEMORY], result[CACHE], result[IN_FLIGHT] = tensor, memory, cache, flying
                 result[K_STEPS], result[DEQUANTISE] = steps, dequantise
                 result[TRAFFIC], result[ROWS], result[COLS], result[SPLITS] = traffic, rows, cols, split
+                result[UNHIDDEN] = unhidden
 
 
 @compiled

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..gpu.attention import Attentions, BackendName
-from ..gpu.times import Floats
 from .measured import Measurements
 from .tables import Table, TableRow
 
-FETCHED_KV = {("a100_sxm", "latency_ms_trtllm"): 0.5}
-"""Share of the bytes of keys and values that decode of grouped heads fetches, per system and measured column; 1 elsewhere.
+KEYS_ALONE = {("a100_sxm", "latency_ms_trtllm")}
+"""Systems and measured columns whose benchmark allots a cache of keys alone, so that decode reads values from the keys' memory.
 
-Inferred from rows that are not held back, cause unknown: from 0.5 to 2 GB they last as long as half their bytes do at the
-bandwidth of ungrouped heads, 1.4 to 1.6 times the data sheet's peak otherwise, whatever batch and length, 13 to 50 times what
-the cache holds. Neither vLLM's column nor the tables of other chips have it. K and V that share blocks would explain it.
+Source: aiconfigurator, collector/trtllm/collect_attn.py: `CacheType.SELFKONLY`, whose block indices of V are those of K. On the A100 that
+explains all that outruns main memory: half the bytes for grouped heads at every length, and for single ones as long as the
+keys of all blocks under way fit in the cache. H100's and B200's times have no such hits, so that they stem from an earlier collector.
 It is of the table, not of the chip: nothing else is priced with it."""
 FRAMEWORK_DATATYPES = {"bfloat16": "bf16", "fp8": "fp8", "float16": "fp16"}
 
@@ -84,7 +83,7 @@ def read_framework_attention(table: Table, column: str) -> list[Measurements]:
             is_causal=not is_decode,
             backend="framework",
             kv_in_cache=True,
-            kv_share=_fetched(rows, column) if is_decode else None,
+            values_are_keys=is_decode and (rows[0].text("system"), column) in KEYS_ALONE,
         )
         found.append(
             Measurements(
@@ -96,15 +95,3 @@ def read_framework_attention(table: Table, column: str) -> list[Measurements]:
             )
         )
     return found
-
-
-def _fetched(rows: list[TableRow], column: str) -> Floats:
-    """Share of the bytes of K and V that each row fetches."""
-    return np.array(
-        [
-            FETCHED_KV.get((row.text("system"), column), 1.0)
-            if row.whole("num_heads", 1) > row.whole("num_key_value_heads", 1)
-            else 1.0
-            for row in rows
-        ]
-    )

@@ -202,25 +202,7 @@ def test_rotating_costs_a_warp_for_each_query_head_however_long_a_head_is():
         assert append >= issue
 
 
-def test_grouped_decode_of_synchronous_tensor_cores_loads_and_multiplies_in_turn():
-    times = attentions([64], [1], [4096], heads=(32, 8), backend="framework").times(chip_of("a100_sxm"))
-    inside = times.overlapped_s["steps"]
-    total = inside["tensor cores and softmax"] + inside["main memory"]
-    assert times.serial_s["steps"] + times.serial_s["what does not overlap"] == pytest.approx(total)
-    apart = attentions([64], [1], [4096], heads=(8, 8), backend="framework").times(chip_of("a100_sxm"))
-    assert apart.serial_s["what does not overlap"] < min(one[0] for one in apart.overlapped_s["steps"].values())
-
-
 def test_blackwell_blocks_walk_two_tiles_of_128_queries():
     one, two = (attentions([1], [rows], [rows], heads=(1, 1), backend="framework") for rows in (129, 256))
     assert one.times(chip_of("b200")).choices == two.times(chip_of("b200")).choices == ("1 blocks",)
     assert two.times(chip_of()).choices == ("2 blocks",)
-
-
-def test_a_share_of_fetched_keys_is_counted_and_noted():
-    whole = attentions([16], [1], [4096])
-    half = replace(whole, kv_share=np.array([0.5])).times(chip_of())
-    keys, queries = 16 * 4096 * 8 * 128 * 2 * 2, 16 * 32 * 128 * 2
-    assert half.main_memory_bytes == pytest.approx(keys / 2 + 2 * queries)
-    assert any("only a part of the bytes" in note for note in half.notes)
-    assert not any("only a part" in note for note in whole.times(chip_of()).notes)

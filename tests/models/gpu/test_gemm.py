@@ -136,3 +136,33 @@ def test_short_kernels_keep_the_clock_that_long_ones_lose() -> None:
     times = gemms(shapes=np.array([[1024, 1024, 1024], [16384, 16384, 16384]])).times(chip_of("h100_sxm"))
     slower = times.serial_s["slower clock within the power limit"] / times.time_s
     assert slower[0] < 0.05 < slower[1]
+
+
+def test_main_memory_and_products_hide_each_other_worst_where_they_are_alike() -> None:
+    shapes = np.array([(16, 8192, 8192), (128, 8192, 8192), (8192, 8192, 8192)])
+    chip = chip_of("a100_sxm")
+    assert (gemms(shapes=shapes).times(chip).serial_s["what does not overlap"] == 0).all()
+    times = gemms(shapes=shapes).times(chip.with_constants({"unhidden_share": 0.3}))
+    share = times.serial_s["what does not overlap"] / times.serial_s["main loop"]
+    assert share[1] > share[0] > 0
+    assert share[1] > share[2] > 0
+    assert (share <= 0.3).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+def test_more_bandwidth_is_never_slower_whatever_does_not_overlap(share: float) -> None:
+    slow, fast = (
+        gemms().times(chip_of("b200", **overrides).with_constants({"unhidden_share": share})).time_s
+        for overrides in ({}, {"main_memory__bandwidth": "9 TB/s"})
+    )
+    assert (fast <= slow).all()
+
+
+def test_small_tiles_take_longer_where_the_vendors_products_are_synchronous() -> None:
+    def factor(name: str, **fields: object) -> float:
+        return gemms(**fields).machine(chip_of(name)).few_warps  # pyright: ignore[reportArgumentType]  columns by name
+
+    assert factor("a100_sxm") == 1.14
+    assert factor("h100_sxm") == factor("b200") == 1.0
+    assert factor("a100_sxm", library="weight_only", weight_bits=8) == 1.0
+    assert factor("h100_sxm", datatype="int8", output_bits=32) == 1.0
