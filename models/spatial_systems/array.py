@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from ...archdsl import DimClass, Fanout, Memory, ModelError, Op, SpatialArch, TensorRole, VectorOp, Workload
 from ..parts import Part, max_of, sum_of
+
+TapPacking = Literal["kernel", "kernel row", "tap"]
+"""Taps of a convolution that may share a tile's rows: all, those of one row of the window, or none with another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,9 @@ class TiledArray:
         latency_cycles: From the memory through an array and back; paid by every op of a chip with resident weights.
         capacity_bytes: Bytes of the memory that holds weights.
         vector_lanes: Elements that the vector unit takes per cycle.
+        tap_packing: Which taps of a convolution share the rows of the array.
+        exposes_borders: Whether an op starts only when the results of the one before are stored, as it must where it reads
+            them; else that wait is hidden by independent ops. It delays rows, while weights keep coming.
     """
 
     name: str
@@ -54,6 +61,8 @@ class TiledArray:
     latency_cycles: int
     capacity_bytes: float
     vector_lanes: int
+    tap_packing: TapPacking = "kernel"
+    exposes_borders: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +172,8 @@ def op_cycles(array: TiledArray, op: Op, num_shares: int = 1) -> Part:
     """
     rows, reduction, channels, groups = matrix_of(op)
     channels = math.ceil(channels / num_shares)
-    tiles = groups * math.ceil(reduction / array.rows) * math.ceil(channels / array.cols)
+    num_reads = _separate_reads(array, op)
+    tiles = groups * num_reads * math.ceil(reduction / num_reads / array.rows) * math.ceil(channels / array.cols)
     slowdown = 1
     for tensor in op.tensors:
         if tensor.role is not TensorRole.OUTPUT:
@@ -176,7 +186,7 @@ def op_cycles(array: TiledArray, op: Op, num_shares: int = 1) -> Part:
         "array",
         "cycles",
         [
-            Part(name="rows", amount=float(streaming), unit="cycles"),
+            Part(name="rows", amount=float(streaming + _border_cycles(array, rows)), unit="cycles"),
             Part(name="weights", amount=loading, unit="cycles"),
         ],
     )
@@ -193,6 +203,23 @@ def op_cycles(array: TiledArray, op: Op, num_shares: int = 1) -> Part:
             Part(name="latency", amount=float(array.latency_cycles), unit="cycles"),
         ],
     )
+
+
+def _separate_reads(array: TiledArray, op: Op) -> int:
+    """Parts of the reduction that share no tile: taps of the window, by how they are packed."""
+    if array.tap_packing == "kernel":
+        return 1
+    apart = ("FZ", "FY") if array.tap_packing == "kernel row" else ("FZ", "FY", "FX")
+    return math.prod(size for dim, size in op.dims if dim in apart)
+
+
+def _border_cycles(array: TiledArray, rows: int) -> int:
+    """Until the last results are stored: through rows and columns of the array, then the rows that are still held."""
+    if not array.exposes_borders:
+        return 0
+    held = array.accumulator_rows
+    last = rows - held * (math.ceil(rows / held) - 1) if math.isfinite(held) else rows
+    return array.rows + array.cols + math.ceil(last)
 
 
 def matrix_of(op: Op) -> tuple[int, int, int, int]:

@@ -76,7 +76,7 @@ def workload_of(application: Application) -> Workload:
         width = application.width
         num_fc = round(application.num_weights / width**2)
     ops: list[Op] = []
-    fc = _gemm("fc", application.batch, width, width, application.activation_bits)
+    fc = gemm_op("fc", application.batch, width, width, application.activation_bits)
     ops += [replace(fc, name=f"fc{idx}") for idx in range(num_fc)]
     if application.num_conv:
         macs = application.macs_per_weight * application.num_weights - num_fc * per_layer * application.batch
@@ -93,7 +93,8 @@ def workload_of(application: Application) -> Workload:
     )
 
 
-def _gemm(name: str, rows: int, reduction: int, channels: int, activation_bits: int = 8) -> Op:
+def gemm_op(name: str, rows: int, reduction: int, channels: int, activation_bits: int = 8) -> Op:
+    """A fully connected layer with 8-bit weights."""
     op = parse_notation(f"gemm:M={rows},N={channels},K={reduction},bits=8")
     tensors = tuple(
         replace(tensor, bits=activation_bits) if tensor.role is TensorRole.INPUT else tensor for tensor in op.tensors
@@ -116,23 +117,24 @@ def resnet50(batch: int = 1) -> Workload:
 
 
 def _resnet50_ops(batch: int) -> Iterator[Op | VectorOp]:
-    yield _conv("conv1", batch, 64, 3, 112, 7, stride=2)
+    yield conv_op("conv1", batch, 64, 3, 112, 7, stride=2)
     yield VectorOp(name="maxpool", kind="maxpool", elements=batch * 64 * 56 * 56, passes=9)
     inside = 64
     for stage_idx, (num_blocks, channels, side) in enumerate(RESNET50_STAGES, start=2):
         for block_idx in range(num_blocks):
             name = f"stage{stage_idx}.{block_idx}"
             stride = 2 if block_idx == 0 and stage_idx > 2 else 1
-            yield _conv(f"{name}.1x1", batch, channels, inside, side * stride, 1)
-            yield _conv(f"{name}.3x3", batch, channels, channels, side, 3, stride=stride)
-            yield _conv(f"{name}.out", batch, 4 * channels, channels, side, 1)
+            yield conv_op(f"{name}.1x1", batch, channels, inside, side * stride, 1)
+            yield conv_op(f"{name}.3x3", batch, channels, channels, side, 3, stride=stride)
+            yield conv_op(f"{name}.out", batch, 4 * channels, channels, side, 1)
             if block_idx == 0:
-                yield _conv(f"{name}.shortcut", batch, 4 * channels, inside, side, 1, stride=stride)
+                yield conv_op(f"{name}.shortcut", batch, 4 * channels, inside, side, 1, stride=stride)
             inside = 4 * channels
     yield VectorOp(name="avgpool", kind="avgpool", elements=batch * inside, passes=49)
-    yield _gemm("fc", batch, inside, 1000)
+    yield gemm_op("fc", batch, inside, 1000)
 
 
-def _conv(name: str, batch: int, channels: int, inside: int, side: int, window: int, stride: int = 1) -> Op:
+def conv_op(name: str, batch: int, channels: int, inside: int, side: int, window: int, stride: int = 1) -> Op:
+    """A convolution with 8-bit weights and activations, by the side of its result."""
     text = f"conv:B={batch},K={channels},C={inside},OY={side},OX={side},FY={window},FX={window},stride={stride},bits=8"
     return replace(parse_notation(text), name=name)

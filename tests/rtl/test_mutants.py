@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,10 +17,11 @@ import pytest
 
 from tileloom.archdsl import PeArray, RtlError
 from tileloom.models import replay
-from tileloom.rtl import Job, RtlResult, build, run_programs, sources
+from tileloom.rtl import Job, RtlResult, run_programs, sources
 
 from . import cases, test_agreement, test_fp8, test_int4, test_vector_unit
 from .patches import PATHS, Patch, PatchError, apply_patch, copy_design, read_patch
+from .variants import combine, header_of
 
 SUITE = (test_agreement, test_int4, test_vector_unit, test_fp8)
 DOC = Path(__file__).parents[2] / "docs" / "tensor_pe_array.md"
@@ -29,6 +29,30 @@ LEAST_PATCHES = 25
 FIRST = "test_random_programs_agree (8, 8, 4)"
 """What finds most faults, and its simulator builds quickly."""
 HANG = "the program did not end within"
+GROUPS = (
+    frozenset(
+        (
+            "fifo",
+            "tokens",
+            "fetch",
+            "arbiter",
+            "align",
+            "skew",
+            "array",
+            "vector",
+            "accumulator",
+            "requantise",
+            "float_round",
+        )
+    )
+    | {"float32", "shadow"},
+    frozenset(("issue", "load", "scratchpad", "preload", "compute", "store")),
+    frozenset(("execute",)),
+)
+"""Modules whose faults stand in one simulator, none within another; those of the others have one each.
+
+Of these, one simulator takes those that the same test finds, since another test may need another PE array.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,28 +94,31 @@ class Bench:
 
     Attributes:
         sv_dir: The copy.
-        folders: Where its simulators stand.
+        fault: Number of the fault that stands in it and is chosen; 0 for the design itself.
     """
 
     sv_dir: Path
-    folders: set[Path] = field(default_factory=set[Path])
+    fault: int = 0
 
     def run_programs(self, array: PeArray, jobs: Sequence[Job]) -> list[RtlResult]:
         """Like the function of this name, but a program that hangs is given up soon."""
-        self.folders.add(build(array, sv_dir=self.sv_dir).folder)
         bounded: list[Job] = []
         for job in jobs:
             found = replay(array, job.program, latency_cycles=job.latency_cycles, cycles_per_beat=job.cycles_per_beat)
             bounded.append(replace(job, max_cycles=4 * found.cycles + 1000))
-        return run_programs(array, bounded, sv_dir=self.sv_dir)
+        return run_programs(
+            array, bounded, sv_dir=self.sv_dir, is_quick=True, plusargs=(f"fault={self.fault}",) if self.fault else ()
+        )
 
-    def first_failure(self, first: str) -> str | None:
-        """The first test that fails, and how; those come first whose name begins like this.
+    def failure(self, check: Check) -> str | None:
+        """How a test fails; None when it passes.
 
         Raises:
-            RtlError: A simulator cannot be built: that says nothing of the suite.
+            RtlError: A simulator cannot be built: that says nothing of the test.
         """
-        for check in sorted(suite(), key=lambda check: not check.name.startswith(first)):
+        with pytest.MonkeyPatch.context() as patched:
+            for module in (cases, *SUITE):
+                patched.setattr(module, "run_programs", self.run_programs, raising=False)
             try:
                 check.run()
             except AssertionError as error:
@@ -102,36 +129,80 @@ class Bench:
                 return f"{check.name}: {error}"
         return None
 
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Tests of the suite that are called run on its copy of the design."""
-    made = Bench(sv_dir=tmp_path)
-    for module in (cases, *SUITE):
-        monkeypatch.setattr(module, "run_programs", made.run_programs, raising=False)
-    return made
+    def first_failing(self, first: str) -> Check | None:
+        """The first test that fails; those come first whose name begins like this."""
+        ordered = sorted(suite(), key=lambda check: not check.name.startswith(first))
+        return next((check for check in ordered if self.failure(check) is not None), None)
 
 
-@pytest.mark.rtl
-@pytest.mark.slow
-def test_the_design_itself_passes(bench: Bench) -> None:
-    copy_design(bench.sv_dir)
-    assert bench.first_failure(FIRST) is None
+@pytest.fixture(scope="session")
+def passed() -> set[tuple[object, str]]:
+    """Tests that passed without a fault, by what stands in the simulator."""
+    return set()
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_suite_fails_with_the_fault(path: Path, bench: Bench) -> None:
+def test_suite_fails_with_the_fault_alone(path: Path, tmp_path: Path, passed: set[tuple[object, str]]) -> None:
+    """Some test fails with the fault, and passes in the same simulator, or one of the design itself, without it."""
     patch = read_patch(path)
-    copy_design(bench.sv_dir, patch)
-    try:
-        failure = bench.first_failure(patch.first_test or FIRST)
-    finally:
-        for folder in bench.folders:
-            shutil.rmtree(folder)
-    assert failure is not None, f"no test fails with this fault: {patch.description}"
-    logging.getLogger(__name__).info("%s: %s", patch.name, failure)
+    group = next((group for group in GROUPS if patch.module in group), frozenset[str]())
+    faulty, sound = (tmp_path / name for name in ("faulty", "sound"))
+    for folder in (faulty, sound):
+        folder.mkdir()
+    if group:
+        numbered = [(number, read_patch(one)) for number, one in enumerate(PATHS, start=1)]
+        alike = [
+            (number, one) for number, one in numbered if one.module in group and one.first_test == patch.first_test
+        ]
+        combine(faulty, alike)
+        bench = Bench(sv_dir=faulty, fault=PATHS.index(path) + 1)
+        without = replace(bench, fault=0)
+    else:
+        bench = Bench(sv_dir=copy_design(faulty, patch))
+        without = Bench(sv_dir=copy_design(sound))
+    check = bench.first_failing(patch.first_test or FIRST)
+    assert check is not None, f"no test fails with this fault: {patch.description}"
+    tested = ((group, patch.first_test) if group else None, check.name)
+    if tested not in passed:
+        assert without.failure(check) is None
+        passed.add(tested)
+    logging.getLogger(__name__).info("%s: %s", patch.name, check.name)
+
+
+def test_no_module_of_a_group_stands_in_another() -> None:
+    for group in GROUPS:
+        names = {f"tpe_{module}" for module in group}
+        for path in sources():
+            if path.stem in names:
+                code = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+                inside = set(re.findall(r"\btpe_\w+", code)) - {path.stem}
+                assert not inside & names, path.stem
+
+
+def test_a_module_with_faults_is_a_choice_between_copies(tmp_path: Path) -> None:
+    number, path = next((number, path) for number, path in enumerate(PATHS, start=1) if path.stem.startswith("fifo-"))
+    patch = read_patch(path)
+    original = next(path for path in sources() if path.stem == "tpe_fifo").read_text(encoding="utf-8")
+    text = (combine(tmp_path, [(number, patch)]) / "tpe_fifo.sv").read_text(encoding="utf-8")
+    copies = {0: original.splitlines(), number: apply_patch(patch, original.splitlines())}
+    for which, lines in copies.items():
+        assert "\n".join(lines).replace("tpe_fifo", f"tpe_fifo__{which}") in text
+    assert f"  assign rdata_o = fault == {number} ? rdata_o__{number} : rdata_o__0;" in text
+
+
+def test_every_port_of_a_module_with_faults_is_found() -> None:
+    for path in sources(with_bench=False):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if path.stem == "tpe_number_pkg":
+            continue
+        header = header_of(lines)
+        words = [word for line in header.lines for word in re.findall(r"\w+", line.partition("//")[0])]
+        assert len(header.inputs) + len(header.outputs) == words.count("input") + words.count("output")
+        assert len(header.parameters) == words.count("parameter")
+        assert all(name.endswith(("_i", "_ni")) for name in header.inputs)
+        assert all(name.endswith("_o") for _, name in header.outputs)
 
 
 def test_every_patch_fits_the_design_and_there_are_enough(tmp_path: Path) -> None:
