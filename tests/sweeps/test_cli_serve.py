@@ -51,6 +51,7 @@ def test_estimate_prints_its_metrics_with_units(capsys: pytest.CaptureFixture[st
         "TTFT, random arrivals",
         "TTFT, load test",
         "TPOT",
+        "TPOT, random arrivals",
         "latency of a request",
         "tokens/s per user",
         "tokens/s per chip",
@@ -120,7 +121,7 @@ def test_plan_is_that_of_other_chips_where_gpus_alone_do_not_hold(capsys: pytest
     found = run_json(capsys, *PLAN, *options)
     assert found["cheapest"] == "split"
     assert found["plan"] is None and found["apart"] is None and found["front"] == []
-    assert found["split"]["instance"]["tpot_s"] <= 0.006
+    assert found["split"]["instance"]["tpot_open_s"] <= 0.006
 
 
 def test_load_test_of_a_slow_front_end_waits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +136,7 @@ def test_load_test_of_a_slow_front_end_waits(capsys: pytest.CaptureFixture[str])
 def test_plan_json_has_a_front_without_dominated_points(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, *PLAN, "--slo", "tpot=25ms")
     plan, front = found["plan"], found["front"]
-    assert plan["instance"]["tpot_s"] <= 0.025
+    assert plan["instance"]["tpot_open_s"] <= 0.025
     assert plan["num_chips"] == plan["replicas"] * plan["instance"]["layout"]["num_chips"]
     assert plan["binding"] == ["tpot"] or plan["binding"] == ["rate"]
     users = [row["tokens_per_s_per_user"] for row in front]
@@ -249,10 +250,10 @@ def test_feed_forward_on_other_chips(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (("--prefill", "tp=2"), "--prefill and --rate belong together"),
+        (("--prefill", "tp=2"), "'--prefill': it needs --rate"),
         (("--prefill", "tp=x", "--rate", "1"), "'tp=x' is not NAME=NUMBER"),
         (("--prefill", "tp=1", "--rate", "nan"), "rate nan is not a number above 0"),
-        (("--prefill", "tp=1", "--rate", "1", "--concurrency", "4"), "'--concurrency': it is not used with --prefill"),
+        (("--prefill", "tp=1", "--rate", "1", "--concurrency", "4"), "'--concurrency': it is not used with --rate"),
         (("--instances", "3"), "'--instances': it needs --prefill, and is not used without it"),
         (("--micro-batches", "3"), "'--micro-batches': it needs --ffn, and is not used without it"),
         (("--ffn", "8xlp30"), "no datatype 'bf16'; known are fp8; name one with --quantisation"),

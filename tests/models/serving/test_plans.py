@@ -90,7 +90,7 @@ def test_other_chips_hold_what_gpus_alone_do_not(service: ServiceMaker) -> None:
     assert isinstance(plans.together, Infeasible)
     assert isinstance(plans.split, SplitPlan)
     assert plans.cheapest == "split"
-    assert plans.split.estimate.tpot.amount <= 0.005
+    assert plans.split.estimate.arrivals.tpot.amount <= 0.005
     assert plans.split.num_gpus <= 8 and plans.split.num_others <= 512
     assert plans.split.pool.chips_per_layer == plans.split.pool.num_chips
 

@@ -68,7 +68,8 @@ def test_every_result_is_a_tree_that_adds_up(service: ServiceMaker) -> None:
         found.tpot,
         found.ttft,
         found.ttft_queued,
-        found.ttft_open,
+        found.arrivals.ttft,
+        found.arrivals.tpot,
         found.ttft_burst,
         found.memory,
         found.power,
@@ -122,7 +123,7 @@ def test_nobody_waits_less_than_no_time_where_larger_steps_are_faster(service: S
     columns = serve_columns(made, layouts_of([Layout(tp=8)] * 3), np.array([192.0, 256.0, 384.0]))
     assert np.any(columns.state.prompt_s < 0)  # a larger product with a better tile
     assert np.all(columns.waiting.total_s >= 0)
-    assert np.all(columns.waiting_open.total_s >= 0)
+    assert np.all(columns.arrivals.ttft_s >= 0)
     assert np.all(columns.ttft_queued_s > 0)
 
 
@@ -317,7 +318,7 @@ def test_times_never_fall_with_users_or_prompts(
     # On one chip: an all-reduce that changes its algorithm with the batch may gain more than the batch costs.
     layouts = layouts_of([Layout()] * 2)
     few = serve_columns(short, layouts, np.array([float(users), float(users + more)]))
-    for times in (few.tpot_s, few.ttft_queued_s, few.ttft_open_s):
+    for times in (few.tpot_s, few.ttft_queued_s, few.arrivals.ttft_s, few.arrivals.tpot_s):
         assert times[1] >= times[0] * (1 - 0.01)  # kernels, too, change how they are made
     far = serve_columns(long, layouts, np.array([float(users), float(users + more)]))
     # A batch that steps bound is smaller with longer prompts, and then each of its steps is shorter.
