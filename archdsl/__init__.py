@@ -19,7 +19,7 @@ from .errors import (
 from .export import arch_json_schema, dump_arch, dump_spec, dump_system, system_json_schema
 from .fields import DATATYPE_BITS, Intrinsic, Technology
 from .gpu import GpuArch, GpuCache
-from .infeasible import Infeasible
+from .infeasible import Infeasible, counted
 from .isa.arrays import place_array, take_array, value_range
 from .isa.checker import ProgramFault, check_program, require_valid_program
 from .isa.definition import (
@@ -235,6 +235,7 @@ __all__ = [
     "ceil_div",
     "check_mapping",
     "check_program",
+    "counted",
     "decode",
     "description_from_tree",
     "disassemble",

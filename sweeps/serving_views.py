@@ -198,8 +198,10 @@ def front_table(rows: Sequence[FrontRow]) -> Table:
 
 def infeasible_lines(infeasible: Infeasible) -> Iterator[str]:
     """Why nothing fits, and how much is missing."""
+    from ..archdsl import counted
+
     yield f"infeasible: {infeasible}"
-    yield f"missing: {infeasible.demand - infeasible.limit:,} {infeasible.unit}"
+    yield f"missing: {counted(infeasible.demand - infeasible.limit, infeasible.unit)}"
 
 
 def _parts(part: Part) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...archdsl import Infeasible, ModelError
+from ...archdsl import Infeasible, ModelError, counted
 from ..gpu.times import Floats, Ints
 from .arrivals import ArrivalColumns, ArrivalPrices, memory_slots
 from .batch_curves import MAX_USERS, price_batches
@@ -251,7 +251,7 @@ def _why_not(service: Service, search: RateSearch, replicas: Ints, least: int) -
         demand=least,
         limit=fabric.num_chips,
         unit="chips",
-        levers=(f"a system of {least} chips", "a lower --rate, or wider limits in --slo"),
+        levers=(f"a system of {counted(least, 'chips')}", "a lower --rate, or wider limits in --slo"),
         op=service.model.name,
     )
 

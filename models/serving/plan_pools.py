@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...archdsl import Infeasible, InfeasibleError, ModelError
+from ...archdsl import Infeasible, InfeasibleError, ModelError, counted
 from ..gpu.times import Floats, Ints
 from .batch_curves import user_counts
 from .disaggregated import DisaggregatedEstimate, Pools, decode_parts_s, prompt_times_s, serve_disaggregated
@@ -165,7 +165,7 @@ def _why_not(service: Service, least: int) -> Infeasible:
         demand=least if is_countable else fabric.num_chips + 1,
         limit=fabric.num_chips,
         unit="chips",
-        levers=(f"a system of {least} chips",)
+        levers=(f"a system of {counted(least, 'chips')}",)
         if is_countable
         else ("wider limits in --slo", "prompts among those that decode"),
         op=service.model.name,

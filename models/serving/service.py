@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...archdsl import LanguageModel, ModelError
+from ...archdsl import LanguageModel, ModelError, counted
 from ..gpu.calibrations import Mode
 from ..gpu.chip import Chip, has_calibration, make_chip
 from .engine import Engine, Traffic
@@ -138,7 +138,7 @@ def require_service(service: Service, layout: Layout, concurrency: int) -> None:
     require_layout(service.model, layout)
     if layout.num_chips > service.fabric.num_chips:
         raise ModelError(
-            f"{layout} needs {layout.num_chips} chips; {service.fabric.name} has {service.fabric.num_chips}"
+            f"{layout} needs {counted(layout.num_chips, 'chips')}; {service.fabric.name} has {service.fabric.num_chips}"
         )
     if concurrency < 1:
         raise ModelError(f"concurrency {concurrency} is below 1")

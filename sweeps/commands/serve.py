@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_folder
 from .validate import ModeName
 
 if TYPE_CHECKING:
@@ -303,7 +304,10 @@ def plan(
     ffn_link: FfnLinkOption = "400 GB/s,2 us",
     as_json: JsonOption = False,
     folder: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Draw the trade-off into DIR, with plan.json.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="DIR", callback=writable_folder, help="Draw the trade-off into DIR, with plan.json."
+        ),
     ] = None,
 ) -> None:
     """Load, search, and print."""

@@ -155,3 +155,8 @@ def test_plans_beyond_the_context_are_errors(service: ServiceMaker) -> None:
     for search in (make_plans, plan_pools):
         with pytest.raises(ModelError, match=r"isl \+ osl = 131,328 tokens; .* shorten --isl or --osl"):
             search(made, Limits(requests_per_s=1))
+
+
+def test_one_chip_is_no_chips(service: ServiceMaker) -> None:
+    answer = plan_pools(service(system="h100_sxm"), Limits(requests_per_s=1))
+    assert "needs 2 chips, has 1 chip\n" in str(answer)
