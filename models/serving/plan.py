@@ -8,7 +8,7 @@ that hold the limits are found, which is a bisection, since fewer arrivals make 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,20 +111,20 @@ class RateSearch:
         """Layouts that are searched."""
         return len(self.fits)
 
-    def at(self, rows: Ints, replicas: Ints, without: ConstraintName | None = None) -> ArrivalColumns:
+    def at(self, rows: Ints, replicas: Ints, without: Collection[ConstraintName] = ()) -> ArrivalColumns:
         """Layouts with some replicas `[p]`, each with its share of the rate."""
-        prices = self.unlimited if without == "memory" else self.prices
+        prices = self.unlimited if "memory" in without else self.prices
         return prices.at_rate(rows, self.limits.requests_per_s / replicas)
 
-    def holds(self, columns: ArrivalColumns, without: ConstraintName | None = None) -> Flags:
-        """Which hold everything but one limit."""
+    def holds(self, columns: ArrivalColumns, without: Collection[ConstraintName] = ()) -> Flags:
+        """Which hold everything but some limits."""
         limits = self.limits
         found = columns.loop.is_stable & np.isfinite(columns.ttft_s)
-        if without != "memory":
+        if "memory" not in without:
             found = found & self.fits[columns.rows]
-        if without != "ttft" and limits.ttft_s is not None:
+        if "ttft" not in without and limits.ttft_s is not None:
             found = found & (columns.ttft_s <= limits.ttft_s)
-        if without != "tpot" and limits.tpot_s is not None:
+        if "tpot" not in without and limits.tpot_s is not None:
             found = found & (columns.tpot_s <= limits.tpot_s)
         return found
 
@@ -148,10 +148,10 @@ class RateSearch:
             high, low = np.where(is_open & good, middle, high), np.where(is_open & ~good, middle, low)
         return np.where(is_possible, high, NO_INSTANCES).astype(np.int64)
 
-    def would_save(self, name: ConstraintName, most: Ints) -> bool:
-        """Whether some layout holds everything but one limit with at most so many replicas `[n]`."""
+    def would_save(self, names: Collection[ConstraintName], most: Ints) -> bool:
+        """Whether some layout holds everything but some limits with at most so many replicas `[n]`."""
         rows = np.flatnonzero(most >= 1).astype(np.int64)
-        return bool(len(rows)) and bool(self.holds(self.at(rows, most[rows], name), name).any())
+        return bool(len(rows)) and bool(self.holds(self.at(rows, most[rows], names), names).any())
 
     def points(self, best: int, replicas: int) -> PlanPoints:
         """All layouts at some loads, then the plan."""
@@ -230,8 +230,24 @@ def planned_estimate(columns: ArrivalColumns, idx: int) -> ServeEstimate:
 
 def binding_of(search: RateSearch, most: Ints) -> tuple[ConstraintName, ...]:
     """Limits whose absence would save chips: with at most so many replicas of each layout `[n]`."""
-    found: list[ConstraintName] = [name for name in ("memory", "ttft", "tpot") if search.would_save(name, most)]
-    return tuple(found) or ("rate",)
+    return binding_names(lambda names: search.would_save(names, most))
+
+
+def binding_names(would_save: Callable[[Collection[ConstraintName]], bool]) -> tuple[ConstraintName, ...]:
+    """Limits each of which costs chips; where only some together do, those; `rate` where none do."""
+    limits: tuple[ConstraintName, ...] = ("memory", "ttft", "tpot")
+    if found := tuple(name for name in limits if would_save((name,))):
+        return found
+    together: tuple[tuple[ConstraintName, ...], ...] = (
+        ("ttft", "tpot"),
+        ("memory", "ttft"),
+        ("memory", "tpot"),
+        limits,
+    )
+    for names in together:
+        if would_save(names):
+            return names
+    return ("rate",)
 
 
 def _why_not(service: Service, search: RateSearch, replicas: Ints, least: int) -> Infeasible:

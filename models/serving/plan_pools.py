@@ -7,9 +7,8 @@ the way of the cache between them included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ..gpu.times import Floats, Ints
 from .batch_curves import user_counts
 from .disaggregated import DisaggregatedEstimate, Pools, decode_parts_s, prompt_times_s, serve_disaggregated
 from .parallel import Layout, layouts_of, possible_layouts
-from .plan import NO_INSTANCES, ConstraintName, Limits
+from .plan import NO_INSTANCES, ConstraintName, Limits, binding_names
 from .service import Service, require_context
 from .steps import total_of
 
@@ -128,15 +127,14 @@ class _Sides:
 
     def binding(self, num_chips: int) -> tuple[ConstraintName, ...]:
         """Limits whose absence would save chips."""
-        without: dict[Literal["memory", "ttft", "tpot"], tuple[Ints, Ints]] = {
-            "memory": (self.prefill_instances(fits=False), self.decode_instances(fits=False)),
-            "ttft": (self.prefill_instances(holds_ttft=False), self.decode_instances()),
-            "tpot": (self.prefill_instances(), self.decode_instances(holds_tpot=False)),
-        }
-        found: list[ConstraintName] = [
-            name for name, sides in without.items() if _chips_of_pairs(self.num_chips, *sides).min() < num_chips
-        ]
-        return tuple(found) or ("rate",)
+
+        def would_save(names: Collection[ConstraintName]) -> bool:
+            fits = "memory" not in names
+            prefill = self.prefill_instances(holds_ttft="ttft" not in names, fits=fits)
+            decode = self.decode_instances(holds_tpot="tpot" not in names, fits=fits)
+            return bool(_chips_of_pairs(self.num_chips, prefill, decode).min() < num_chips)
+
+        return binding_names(would_save)
 
 
 def _chips_of_pairs(num_chips: Ints, prefill: Ints, decode: Ints) -> Ints:

@@ -12,7 +12,7 @@ from ...archdsl import Infeasible, ModelError
 from ..gpu.times import Ints
 from .heterogeneous import FeedForwardPool, pool_shortage
 from .parallel import Layout, possible_layouts
-from .plan import ConstraintName, Limits, RateSearch, planned_estimate, search_rates
+from .plan import ConstraintName, Limits, RateSearch, binding_names, planned_estimate, search_rates
 from .service import Service
 from .serving import ServeEstimate
 
@@ -135,14 +135,12 @@ def _tries(service: Service, limits: Limits, pool: FeedForwardPool, layouts: Seq
 
 def _binding(tries: Sequence[_Try], num_chips: int) -> tuple[ConstraintName, ...]:
     """Limits whose absence would save chips."""
-    found: list[ConstraintName] = [
-        name
-        for name in ("memory", "ttft", "tpot")
-        if any(
-            one.search.would_save(name, np.minimum(one.most, (num_chips - 1) // one.chips_per_replica)) for one in tries
+    return binding_names(
+        lambda names: any(
+            one.search.would_save(names, np.minimum(one.most, (num_chips - 1) // one.chips_per_replica))
+            for one in tries
         )
-    ]
-    return tuple(found) or ("rate",)
+    )
 
 
 def _why_not(service: Service, pool: FeedForwardPool) -> Infeasible:

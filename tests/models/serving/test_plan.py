@@ -80,6 +80,15 @@ def test_binding_limit_is_the_one_whose_absence_saves_chips(service: ServiceMake
     assert "tpot" not in loose.binding
 
 
+def test_limits_that_cost_chips_only_together_are_both_named(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b", "16xh100_sxm", isl=2048)
+    limits = Limits(requests_per_s=0.1, ttft_s=1.0, tpot_s=0.02)
+    both, none = make_plan(made, limits), make_plan(made, Limits(requests_per_s=0.1))
+    assert isinstance(both, Plan) and isinstance(none, Plan)
+    assert none.num_chips < both.num_chips
+    assert both.binding == ("ttft", "tpot")
+
+
 def test_tighter_limits_never_need_fewer_chips(service: ServiceMaker) -> None:
     made = service("llama3.1_8b", "64xh200_sxm")
     chips: list[int] = []
