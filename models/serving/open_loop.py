@@ -21,7 +21,7 @@ from .engine import Engine, Traffic
 Flags = npt.NDArray[np.bool_]
 BISECTIONS = 16
 """Of the way between two batches of a curve."""
-RATES = 32
+RATES = 16
 ROUNDS = 5
 """A mean number of requests is searched over so many rates at once, so many times."""
 

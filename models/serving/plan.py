@@ -236,7 +236,8 @@ def binding_of(search: RateSearch, most: Ints) -> tuple[ConstraintName, ...]:
 def binding_names(would_save: Callable[[Collection[ConstraintName]], bool]) -> tuple[ConstraintName, ...]:
     """Limits each of which costs chips; where only some together do, those; `rate` where none do."""
     limits: tuple[ConstraintName, ...] = ("memory", "ttft", "tpot")
-    if found := tuple(name for name in limits if would_save((name,))):
+    found: tuple[ConstraintName, ...] = tuple(name for name in limits if would_save((name,)))
+    if found:
         return found
     together: tuple[tuple[ConstraintName, ...], ...] = (
         ("ttft", "tpot"),
