@@ -229,8 +229,8 @@ class ArrivalModel:
         service_s = prompt_s + share * step_s
         taken = rate * service_s
         with np.errstate(divide="ignore", invalid="ignore"):
-            # Where all slots are taken, prompts come in only as others leave, and one's own slot takes none.
-            others = 1 - np.minimum(1.0, batch / slots) ** (slots - 1) / slots
+            # One slot is one's own while one decodes; with more, prompts of others come in beside it.
+            others = np.where(slots > 1, 1.0, 0.0)
             wait_s = taken * service_s / (2 * np.maximum(0.0, 1 - taken))
             before_s = np.where(taken < 1, others * wait_s, np.inf)
             running_s = is_there * np.maximum(0.0, 1 - busy) * step_s / 2
