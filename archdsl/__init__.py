@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .fields import DATATYPE_BITS, Intrinsic, Technology
     from .folders import cache_folder
     from .gpu import GpuArch, GpuCache
-    from .infeasible import Infeasible
+    from .infeasible import Infeasible, counted
     from .isa.arrays import place_array, take_array, value_range
     from .isa.checker import ProgramFault, check_program, require_valid_program
     from .isa.definition import (
@@ -256,6 +256,7 @@ __all__ = [
     "ceil_div",
     "check_mapping",
     "check_program",
+    "counted",
     "decode",
     "description_from_tree",
     "disassemble",

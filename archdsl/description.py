@@ -7,6 +7,7 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
+from .derived_rates import in_proportion, with_origin
 from .errors import ArchError, Diagnostic
 from .overrides import apply_overrides, merge_base
 from .spec import nearest_hint
@@ -133,8 +134,16 @@ def _merged(path: FilePath, shown: str, chain: tuple[FilePath, ...], faults: lis
     if not isinstance(root, YamlMap):
         raise ArchError("", [root.place.diagnostic("", "a description is a map of fields")])
     own = root.without("extends", "override")
-    if "extends" in root.entries:
-        own = merge_base(_base(root.entries["extends"], path, (*chain, path.resolve()), faults), own)
+    if "extends" not in root.entries:
+        return _with_overrides(own, root, faults)
+    base = _base(root.entries["extends"], path, (*chain, path.resolve()), faults)
+    scaled = in_proportion(base, _with_overrides(merge_base(base, own), root, []))
+    merged = _with_overrides(merge_base(scaled, own), root, faults)
+    return merged if scaled is base else with_origin(merged, scaled)
+
+
+def _with_overrides(own: YamlMap, root: YamlMap, faults: list[Diagnostic]) -> YamlMap:
+    """A file's fields with its overrides applied."""
     # So that overrides reach into them. What cannot be read is reported when the system is checked.
     own = read_chip_archs(own, [], set())
     override = root.entries.get("override")

@@ -229,6 +229,11 @@ class GpuArch(Spec):
         description="Fitted constants of the kernel models, by the name of the set: conditions of measurement differ.",
     )
     source: SourceText = Field(description="Where the structure comes from.")
+    rates_from: Name | None = Field(
+        default=None,
+        description="Chip whose rates these are, in proportion to SMs and boost clock; filled in where a file extends that chip, "
+        "changes these, and gives no rates.",
+    )
     notes: Annotated[str, Field(strict=True)] = Field(default="", description="What a reader should know.")
 
     def __hash__(self) -> int:

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COUNTED = frozenset(
+    {"bytes", "chips", "cycles", "instructions", "mappings", "placements", "registers", "threads", "units"}
+)
+"""Units that are words for things, of which there may be one; others are symbols."""
+
+
+def counted(amount: int, unit: str) -> str:
+    """An amount with its unit, which is a singular where it is one thing."""
+    return f"{amount:,} {unit[:-1] if amount == 1 and unit in COUNTED else unit}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infeasible:
@@ -30,5 +40,6 @@ class Infeasible:
     def __str__(self) -> str:
         where = f"{self.op}: " if self.op else ""
         parts = f" ({' + '.join(f'{name} {amount:,}' for name, amount in self.terms)})" if self.terms else ""
-        text = f"{where}{self.resource}: needs {self.demand:,} {self.unit}{parts}, has {self.limit:,} {self.unit}"
+        needed, there = counted(self.demand, self.unit), counted(self.limit, self.unit)
+        text = f"{where}{self.resource}: needs {needed}{parts}, has {there}"
         return "\n".join([text, *(f"  would fit: {lever}" for lever in self.levers)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
@@ -143,7 +143,7 @@ def read_language_config(path: str | Path, name: str | None = None) -> LanguageM
 
     Args:
         path: The file.
-        name: Name of the model; that of the file's folder when left out.
+        name: Name of the model; when left out, the last part of `_name_or_path`, or else the file's folder.
 
     Raises:
         WorkloadError: No JSON, an unknown `model_type`, or a key that is missing or wrong; it names them.
@@ -156,7 +156,14 @@ def read_language_config(path: str | Path, name: str | None = None) -> LanguageM
         raise WorkloadError("", [_whole_file(file, f"not JSON: {error}")]) from error
     if not isinstance(parsed, dict):
         raise WorkloadError("", [_whole_file(file, "a config.json is a map of keys")])
-    return language_model_of(cast("dict[str, object]", parsed), file, name or Path(path).resolve().parent.name)
+    values = cast("dict[str, object]", parsed)
+    return language_model_of(values, file, name or _published_name(values) or Path(path).resolve().parent.name)
+
+
+def _published_name(values: Mapping[str, object]) -> str:
+    """The name under which weights were published, or the folder that they were saved from; empty where neither is told."""
+    found = values.get("_name_or_path")
+    return PurePosixPath(found.replace("\\", "/")).name if isinstance(found, str) else ""
 
 
 def language_model_of(values: Mapping[str, object], file: str, name: str) -> LanguageModel:

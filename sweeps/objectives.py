@@ -41,6 +41,7 @@ class Objective(StrEnum):
     TTFT_QUEUED_S = "ttft_queued_s"
     TTFT_OPEN_S = "ttft_open_s"
     TPOT_S = "tpot_s"
+    TPOT_OPEN_S = "tpot_open_s"
     TOKENS_PER_S = "tokens_per_s"
     TOKENS_PER_S_PER_USER = "tokens_per_s_per_user"
     TOKENS_PER_S_PER_CHIP = "tokens_per_s_per_chip"
@@ -108,6 +109,7 @@ METRICS_OF: dict[Pricing, tuple[Metric, ...]] = {
         Metric(name="ttft_queued_s", label="TTFT, fixed concurrency", unit="s", word="TTFT with waiting"),
         Metric(name="ttft_open_s", label="TTFT, random arrivals", unit="s", word="TTFT with random arrivals"),
         Metric(name="tpot_s", label="TPOT", unit="s", word="TPOT"),
+        Metric(name="tpot_open_s", label="TPOT, random arrivals", unit="s", word="TPOT with random arrivals"),
         _LATENCY,
         Metric(
             name="tokens_per_s_per_user",

@@ -13,6 +13,7 @@ from ..archdsl import (
     InfeasibleError,
     System,
     Workload,
+    counted,
 )
 from ..models import serving
 from .designs import ServedModel
@@ -101,7 +102,7 @@ def _too_few_chips(service: serving.Service, layout: serving.Layout) -> Infeasib
         demand=layout.num_chips,
         limit=service.fabric.num_chips,
         unit="chips",
-        levers=(f"a system of {layout.num_chips} chips", "fewer chips for an instance: tp, pp or dp"),
+        levers=(f"a system of {counted(layout.num_chips, 'chips')}", "fewer chips for an instance: tp, pp or dp"),
         op=service.model.name,
     )
 

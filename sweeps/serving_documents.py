@@ -42,17 +42,17 @@ class FrontRow:
 
     Attributes:
         layout: Chips of one instance.
-        concurrency: Users of one instance.
+        requests: Requests in one instance, in the mean.
         tokens_per_s_per_user: Output tokens per second that a user sees after the first.
         tokens_per_s_per_chip: Output tokens per second over all chips of the instance.
         ttft_s: Time to first token when requests arrive at random [s].
-        tpot_s: Time per output token after the first [s].
+        tpot_s: Time per output token after the first, the same [s].
         holds: Whether it is within the limits.
         is_knee: Whether it is the front's knee.
     """
 
     layout: serving.Layout
-    concurrency: int
+    requests: float
     tokens_per_s_per_user: float
     tokens_per_s_per_chip: float
     ttft_s: float
@@ -73,17 +73,17 @@ def front_rows(points: serving.PlanPoints) -> tuple[FrontRow, ...]:
     found = [
         FrontRow(
             layout=columns.layouts.at(int(rows[idx])),
-            concurrency=round(float(columns.concurrency[rows[idx]])),
+            requests=float(columns.requests[rows[idx]]),
             tokens_per_s_per_user=float(users[idx]),
             tokens_per_s_per_chip=float(chips[idx]),
-            ttft_s=float(columns.ttft_open_s[rows[idx]]),
+            ttft_s=float(columns.ttft_s[rows[idx]]),
             tpot_s=float(columns.tpot_s[rows[idx]]),
             holds=bool(points.holds[rows[idx]]),
             is_knee=idx == knee,
         )
         for idx in on_front
     ]
-    return tuple(sorted(found, key=lambda row: (-row.tokens_per_s_per_user, row.concurrency)))
+    return tuple(sorted(found, key=lambda row: (-row.tokens_per_s_per_user, row.requests)))
 
 
 def part_document(part: Part) -> PartDocument:
@@ -163,9 +163,11 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
         "batch": estimate.batch,
         "ttft_s": estimate.ttft.amount,
         "ttft_queued_s": estimate.ttft_queued.amount,
-        "ttft_open_s": estimate.ttft_open.amount,
+        "ttft_open_s": estimate.arrivals.ttft.amount,
         "ttft_burst_s": estimate.ttft_burst.amount,
         "tpot_s": estimate.tpot.amount,
+        "tpot_open_s": estimate.arrivals.tpot.amount,
+        "arrivals": _arrivals(estimate.arrivals),
         "latency_s": estimate.latency_s,
         "requests_per_s": estimate.requests_per_s,
         "tokens_per_s": estimate.tokens_per_s,
@@ -177,8 +179,40 @@ def _estimate(estimate: serving.ServeEstimate) -> Json:
         "free_bytes": estimate.free_bytes,
         "parts": [
             part_document(part)
-            for part in (estimate.ttft, estimate.ttft_queued, estimate.tpot, estimate.power, estimate.memory)
+            for part in (
+                estimate.ttft,
+                estimate.ttft_queued,
+                estimate.tpot,
+                estimate.arrivals.ttft,
+                estimate.arrivals.tpot,
+                estimate.power,
+                estimate.memory,
+            )
         ],
+    }
+
+
+def arrivals_document(service: serving.Service, found: serving.ArrivalEstimate) -> Json:
+    """One layout at a rate of arrivals."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "service": service_document(service),
+        "layout": layout_document(found.layout),
+        **_arrivals(found),
+        "ttft_open_s": found.ttft.amount,
+        "tpot_open_s": found.tpot.amount,
+        "parts": [part_document(part) for part in (found.ttft, found.tpot, found.power, found.memory)],
+        "notes": list(found.notes),
+    }
+
+
+def _arrivals(found: serving.ArrivalEstimate) -> Json:
+    """The rate of random arrivals, and what it leads to."""
+    return {
+        "requests_per_s": found.requests_per_s,
+        "capacity_per_s": found.capacity_per_s,
+        "requests": found.requests,
+        "power_w": found.power.amount,
     }
 
 
@@ -246,7 +280,7 @@ def _plan(plan: serving.Plan) -> Json:
     return {
         "replicas": plan.replicas,
         "num_chips": plan.num_chips,
-        "power_w": plan.replicas * plan.estimate.power.amount,
+        "power_w": plan.replicas * plan.estimate.arrivals.power.amount,
         "binding": list(plan.binding),
         "instance": _estimate(plan.estimate),
     }
@@ -284,7 +318,7 @@ def _limits(limits: serving.Limits) -> Json:
 def _front_row(row: FrontRow) -> Json:
     return {
         "layout": layout_document(row.layout),
-        "concurrency": row.concurrency,
+        "requests": row.requests,
         "tokens_per_s_per_user": row.tokens_per_s_per_user,
         "tokens_per_s_per_chip": row.tokens_per_s_per_chip,
         "ttft_s": row.ttft_s,

@@ -25,7 +25,7 @@ def draw_plan(service: serving.Service, plan: serving.Plan, folder: Path) -> Fig
     on_front = pareto_mask(np.column_stack([-users, -chips]))
     drawn = [
         ServingPoint(
-            label=_label(columns.layouts.at(int(row)), float(columns.concurrency[row])),
+            label=_label(columns.layouts.at(int(row)), float(columns.requests[row])),
             tokens_per_s_per_user=float(users[idx]),
             tokens_per_s_per_chip=float(chips[idx]),
             is_front=bool(on_front[idx]),
@@ -37,14 +37,14 @@ def draw_plan(service: serving.Service, plan: serving.Plan, folder: Path) -> Fig
     estimate = plan.estimate
     title = (
         f"{service.model.name}: {plan.num_chips} {service.fabric.arch.name} serve the rate with "
-        f"{estimate.tokens_per_s_per_user:,.0f} tokens/s for each user"
+        f"{1 / estimate.arrivals.tpot.amount:,.0f} tokens/s for each user"
     )
     traffic = service.traffic
     caption = Caption(
         workload=f"{service.model.name}, {traffic.isl:,} tokens in, {traffic.osl:,} out",
         commit=code_version(),
         num_points=len(drawn),
-        points="layouts and batches",
+        points="layouts and rates",
         extra=(f"on {service.fabric.name}", f"{service.numerics.name}, {service.chip.mode} constants"),
     )
     return plot_serving(drawn, title, caption, folder / "front")
@@ -53,4 +53,4 @@ def draw_plan(service: serving.Service, plan: serving.Plan, folder: Path) -> Fig
 def _label(layout: serving.Layout, users: float) -> str:
     names = [f"{name}{value}" for name, value in (("tp", layout.tp), ("pp", layout.pp), ("dp", layout.dp)) if value > 1]
     names += [f"ep{layout.ep}"] if layout.ep > 1 else []
-    return f"{' '.join(names) or 'one chip'}, {users:,.0f} users"
+    return f"{' '.join(names) or 'one chip'}, {users:,.3g} requests"

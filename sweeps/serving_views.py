@@ -31,9 +31,14 @@ def estimate_table(estimate: serving.ServeEstimate, tested: serving.LoadTest) ->
     rows = (
         ("TTFT, idle", quantity_text(estimate.ttft.amount, "s"), "a prompt alone"),
         ("TTFT, fixed concurrency", quantity_text(estimate.ttft_queued.amount, "s"), _parts(estimate.ttft_queued)),
-        ("TTFT, random arrivals", quantity_text(estimate.ttft_open.amount, "s"), _parts(estimate.ttft_open)),
+        ("TTFT, random arrivals", quantity_text(estimate.arrivals.ttft.amount, "s"), _parts(estimate.arrivals.ttft)),
         ("TTFT, load test", quantity_text(tested.ttft_s, "s"), _parts(tested.ttft)),
         ("TPOT", quantity_text(estimate.tpot.amount, "s"), _parts(estimate.tpot)),
+        (
+            "TPOT, random arrivals",
+            quantity_text(estimate.arrivals.tpot.amount, "s"),
+            f"{_parts(estimate.arrivals.tpot)}; {estimate.arrivals.requests_per_s:.3g} requests/s",
+        ),
         ("latency of a request", quantity_text(estimate.latency_s, "s"), ""),
         ("tokens/s per user", f"{estimate.tokens_per_s_per_user:,.1f}", ""),
         ("tokens/s per chip", f"{estimate.tokens_per_s_per_chip:,.1f}", ""),
@@ -44,6 +49,26 @@ def estimate_table(estimate: serving.ServeEstimate, tested: serving.LoadTest) ->
             f"{_parts(estimate.power)}; {estimate.tokens_per_j:.3g} tokens per joule",
         ),
         ("memory of a chip", quantity_text(estimate.memory.amount, "bytes"), _parts(estimate.memory)),
+    )
+    table = _table(("metric", True), ("value", False), ("of which", True))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def arrivals_table(found: serving.ArrivalEstimate) -> Table:
+    """The metrics of one layout at a rate of arrivals."""
+    rows = (
+        ("TTFT, random arrivals", quantity_text(found.ttft.amount, "s"), _parts(found.ttft)),
+        ("TPOT, random arrivals", quantity_text(found.tpot.amount, "s"), _parts(found.tpot)),
+        ("requests in the instance", f"{found.requests:,.3g}", "waiting or served, in the mean"),
+        (
+            "capacity",
+            f"{found.capacity_per_s:,.3g} requests/s",
+            f"{found.requests_per_s / found.capacity_per_s:.0%} used",
+        ),
+        ("power", f"{found.power.amount:,.0f} W", _parts(found.power)),
+        ("memory of a chip", quantity_text(found.memory.amount, "bytes"), _parts(found.memory)),
     )
     table = _table(("metric", True), ("value", False), ("of which", True))
     for row in rows:
@@ -63,7 +88,7 @@ def pools_table(found: serving.DisaggregatedEstimate) -> Table:
         ("cache transfer", quantity_text(found.transfer.amount, "s"), "before the second token"),
         ("TPOT", quantity_text(found.tpot.amount, "s"), _parts(found.tpot)),
         ("tokens/s per user", f"{found.tokens_per_s_per_user:,.1f}", ""),
-        ("tokens/s per chip", f"{found.tokens_per_s_per_chip:,.1f}", f"{pools.num_chips} chips"),
+        ("tokens/s per chip", f"{found.tokens_per_s_per_chip:,.1f}", _count(pools.num_chips, "chip")),
     )
     table = _table(("metric", True), ("value", False), ("of which", True))
     for row in rows:
@@ -108,10 +133,10 @@ def _marked(mark: str, lines: Iterator[str] | None) -> Iterator[str]:
 
 
 def _together(plan: serving.Plan) -> Iterator[str]:
-    copies = "1 replica" if plan.replicas == 1 else f"{plan.replicas} replicas"
+    arrivals = plan.estimate.arrivals
     yield (
-        f"{plan.num_chips} chips: {copies} of {plan.estimate.layout}, {plan.estimate.concurrency:,} users each; "
-        f"{plan.replicas * plan.estimate.power.amount / 1e3:,.2f} kW"
+        f"{_count(plan.num_chips, 'chip')}: {_count(plan.replicas, 'replica')} of {plan.estimate.layout}, "
+        f"{arrivals.requests:,.3g} requests each; {_times(arrivals)}, {plan.replicas * arrivals.power.amount / 1e3:,.2f} kW"
     )
     yield f"binding: {', '.join(plan.binding)}"
 
@@ -119,21 +144,30 @@ def _together(plan: serving.Plan) -> Iterator[str]:
 def _apart(plan: serving.PoolsPlan) -> Iterator[str]:
     pools, estimate = plan.pools, plan.estimate
     yield (
-        f"{plan.num_chips} chips: prompts on {pools.num_prefill} x {pools.prefill}, decoding on {pools.num_decode} x "
+        f"{_count(plan.num_chips, 'chip')}: prompts on {pools.num_prefill} x {pools.prefill}, decoding on {pools.num_decode} x "
         f"{pools.decode}; TTFT {quantity_text(estimate.ttft.amount, 's')}, TPOT {quantity_text(estimate.tpot.amount, 's')}"
     )
     yield f"binding: {', '.join(plan.binding)}"
 
 
 def _split(plan: serving.SplitPlan) -> Iterator[str]:
-    copies = "1 replica" if plan.replicas == 1 else f"{plan.replicas} replicas"
-    estimate = plan.estimate
+    arrivals = plan.estimate.arrivals
     yield (
-        f"{plan.num_chips} chips: {copies} of {estimate.layout} with {plan.pool.num_chips} {plan.pool.name} for feed-forward "
-        f"networks, {plan.pool.micro_batches} micro-batches, {estimate.concurrency:,} users each; "
-        f"TTFT {quantity_text(estimate.ttft_open.amount, 's')}, TPOT {quantity_text(estimate.tpot.amount, 's')}"
+        f"{_count(plan.num_chips, 'chip')}: {_count(plan.replicas, 'replica')} of {plan.estimate.layout} with "
+        f"{plan.pool.num_chips} {plan.pool.name} for feed-forward networks, "
+        f"{_count(plan.pool.micro_batches, 'micro-batch', 'micro-batches')}, "
+        f"{arrivals.requests:,.3g} requests each; {_times(arrivals)}"
     )
     yield f"binding: {', '.join(plan.binding)}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _times(arrivals: serving.ArrivalEstimate) -> str:
+    return f"TTFT {quantity_text(arrivals.ttft.amount, 's')}, TPOT {quantity_text(arrivals.tpot.amount, 's')}"
 
 
 def front_table(rows: Sequence[FrontRow]) -> Table:
@@ -141,7 +175,7 @@ def front_table(rows: Sequence[FrontRow]) -> Table:
     table = _table(
         ("layout", True),
         ("chips", False),
-        ("users", False),
+        ("requests", False),
         ("tokens/s/user", False),
         ("tokens/s/chip", False),
         ("TTFT", False),
@@ -152,7 +186,7 @@ def front_table(rows: Sequence[FrontRow]) -> Table:
         table.add_row(
             str(row.layout),
             f"{row.layout.num_chips:,}",
-            f"{row.concurrency:,}",
+            f"{row.requests:,.3g}",
             f"{row.tokens_per_s_per_user:,.1f}",
             f"{row.tokens_per_s_per_chip:,.1f}",
             quantity_text(row.ttft_s, "s"),
@@ -164,12 +198,14 @@ def front_table(rows: Sequence[FrontRow]) -> Table:
 
 def infeasible_lines(infeasible: Infeasible) -> Iterator[str]:
     """Why nothing fits, and how much is missing."""
+    from ..archdsl import counted
+
     yield f"infeasible: {infeasible}"
-    yield f"missing: {infeasible.demand - infeasible.limit:,} {infeasible.unit}"
+    yield f"missing: {counted(infeasible.demand - infeasible.limit, infeasible.unit)}"
 
 
 def _parts(part: Part) -> str:
-    return ", ".join(f"{below.name} {_amount(below)}" for below in part.parts if below.amount)
+    return ", ".join(f"{below.name} {_amount(below)}" for below in part.parts if below.amount > 1e-6 * part.amount)
 
 
 def _amount(part: Part) -> str:

@@ -92,7 +92,22 @@ def make_chip(arch: GpuArch, mode: Mode = "datasheet", calibration: str | None =
         kin=f"of generation '{arch.generation}'",
     )
     found = constants_of(subject, CONSTANTS, mode, calibration)
-    return Chip(arch=arch, mode=mode, calibration=found.calibration, constants=found.values, notes=found.notes)
+    return Chip(
+        arch=arch,
+        mode=mode,
+        calibration=found.calibration,
+        constants=found.values,
+        notes=(*_rate_notes(arch), *found.notes),
+    )
+
+
+def _rate_notes(arch: GpuArch) -> tuple[str, ...]:
+    """That the file gives no rates of its own."""
+    if arch.rates_from is None:
+        return ()
+    return (
+        f"{arch.name}: rates of {arch.rates_from} in proportion to SMs and boost clock; power limit and idle power as given",
+    )
 
 
 def has_calibration(arch: GpuArch, name: str) -> bool:

@@ -1,26 +1,26 @@
 """Serving of language models: steps of an engine, its steady state, and plans of how many chips to use and how."""
 
+from .arrivals import ArrivalColumns, ArrivalEstimate, ArrivalPrices, price_arrivals, serve_at_rate
+from .batch_curves import BatchCurves
 from .disaggregated import DisaggregatedEstimate, Pools, serve_disaggregated
 from .engine import POLICIES, Engine, Policy, SteadyState, Traffic, steady_state
 from .fabric import Fabric, Neighbours, fabric_of, fabric_of_chips, load_fabric
 from .heterogeneous import FeedForwardPool, SplitStepTimer, pool_of
-from .load_generator import LoadTest, StepCosts, run_load_test, step_costs
+from .load_generator import LoadTest, StepCosts, run_arrivals, run_load_test, step_costs
 from .memory import MemoryColumns, memory_of, weights_per_chip
 from .numerics import KV_DATATYPES, PUBLISHED, QUANTISATIONS, Numerics, numerics_of, weight_bytes
+from .open_loop import ArrivalModel, OpenLoop
 from .parallel import Layout, Layouts, layout_faults, layouts_of, possible_layouts, require_layout
-from .plan import Limits, Plan, PlanPoints, make_plan, price_points
+from .plan import Limits, Plan, PlanPoints, RateSearch, make_plan, search_rates
 from .plan_pools import PoolsPlan, plan_pools
 from .plan_split import SplitPlan, plan_split
 from .plans import Plans, Way, make_plans
+from .service import SCHEDULER_CONSTANT, Service, make_service, require_service
 from .serving import (
-    SCHEDULER_CONSTANT,
     ServeEstimate,
-    Service,
     ServiceColumns,
     estimate_at,
     load_test,
-    make_service,
-    require_service,
     sequences_in_cache,
     serve,
     serve_columns,
@@ -36,6 +36,11 @@ __all__ = [
     "PUBLISHED",
     "QUANTISATIONS",
     "SCHEDULER_CONSTANT",
+    "ArrivalColumns",
+    "ArrivalEstimate",
+    "ArrivalModel",
+    "ArrivalPrices",
+    "BatchCurves",
     "DisaggregatedEstimate",
     "Engine",
     "Fabric",
@@ -48,12 +53,14 @@ __all__ = [
     "MemoryColumns",
     "Neighbours",
     "Numerics",
+    "OpenLoop",
     "Plan",
     "PlanPoints",
     "Plans",
     "Policy",
     "Pools",
     "PoolsPlan",
+    "RateSearch",
     "ServeEstimate",
     "Service",
     "ServiceColumns",
@@ -84,12 +91,15 @@ __all__ = [
     "plan_split",
     "pool_of",
     "possible_layouts",
-    "price_points",
+    "price_arrivals",
     "require_layout",
     "require_service",
+    "run_arrivals",
     "run_load_test",
+    "search_rates",
     "sequences_in_cache",
     "serve",
+    "serve_at_rate",
     "serve_columns",
     "serve_disaggregated",
     "steady_state",

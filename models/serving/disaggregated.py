@@ -16,7 +16,7 @@ from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .memory import memory_shortage
 from .parallel import Layout, Layouts, layouts_of
-from .serving import Service, require_service
+from .service import Service, require_service
 from .steps import make_steps, total_of
 
 MOST_USERS = 1 << 20
@@ -194,13 +194,12 @@ def _decoding(service: Service, pools: Pools, requests_per_s: float) -> tuple[fl
     layout = pools.decode
     layouts = layouts_of([layout])
     tokens = max(1, service.traffic.osl - 1)
-    users = 1.0
+    slots = layout.dp * layout.pp
     rate = requests_per_s / pools.num_decode
 
     def parts_at(users: float) -> Part:
-        # At least one sequence is there while one decodes; less is the same step with nobody beside it.
-        per_slot = np.array([max(1.0, users / (layout.dp * layout.pp))])
-        found = decode_parts_s(service, layouts, per_slot)
+        # Who decodes sees itself beside as many others as decode in the mean: those arrive at random.
+        found = decode_parts_s(service, layouts, np.array([1.0 + users / slots]))
         return sum_of("decoding", "s", [_time(name, float(column[0])) for name, column in found.items()])
 
     low, high = 0.0, 1.0
@@ -213,7 +212,7 @@ def _decoding(service: Service, pools: Pools, requests_per_s: float) -> tuple[fl
     for _ in range(BISECTIONS):
         users = (low + high) / 2
         low, high = (users, high) if rate * tokens * parts_at(users).amount > users else (low, users)
-    return users, parts_at(users)
+    return high, parts_at(high)
 
 
 def _most_users(service: Service, layout: Layout, users: float) -> float:

@@ -18,6 +18,7 @@ from ...archdsl import (
     SpatialArch,
     Switch,
     System,
+    counted,
     load_arch,
     load_description,
     nearest_hint,
@@ -199,7 +200,9 @@ def fabric_of(system: System) -> Fabric:
         if link != fast and not (left in domain and right in domain):
             outer[link] = outer.get(link, 0.0) + data["bandwidth_bytes_per_s"] / num_domain
     if num_domain < len(chips) and not outer:
-        raise ModelError(f"{system.name}: {chips[0]} reaches {num_domain} of {len(chips)} chips over its links")
+        raise ModelError(
+            f"{system.name}: {chips[0]} reaches {num_domain} of {counted(len(chips), 'chips')} over its links"
+        )
     inside = next((node for node in chips[1:] if node in domain), None)
     outside = next((node for node in chips if node not in domain), None)
     inner_s = _path_latency_s(graph, chips[0], inside) if inside is not None else 0.0

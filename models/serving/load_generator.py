@@ -1,4 +1,5 @@
-"""A load test of an engine, step by step: so many users start at once, and each asks again as soon as it is answered.
+"""A load test of an engine, step by step: so many users start at once, and each asks again as soon as it is answered; or
+requests come when they come.
 
 Requests of one length keep together: prompts that entered the batch in one step end in one step, and the next prompts of
 their users wait for each other again. A steady state of arrivals one by one knows nothing of this, nor of the burst that a
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..gpu.times import Floats
 from ..parts import Part, sum_of
 from .engine import Engine, SteadyState, Traffic
 from .parallel import Layouts
@@ -153,6 +156,36 @@ def run_load_test(
         waiting_s=run.waited_s / run.total,
         own_s=run.own_s / run.total,
         tpot_s=run.decoded_s / (run.total * tokens),
+        makespan_s=max(run.now_s, run.front_end_free_s),
+    )
+
+
+def run_arrivals(
+    costs: StepCosts, engine: Engine, traffic: Traffic, arrivals_s: Sequence[float], warm_up: int = 0
+) -> LoadTest:
+    """Run requests that arrive at given times, whether or not others are answered.
+
+    Args:
+        costs: What steps cost.
+        engine: How it batches.
+        traffic: What users ask for.
+        arrivals_s: When they arrive, rising [s].
+        warm_up: Requests that are answered before any is counted; fewer than there are.
+    """
+    total = len(arrivals_s)
+    run = _Run(costs=costs, engine=engine, traffic=traffic, total=total, num_asked=total)
+    run.waiting.extend(arrivals_s)
+    sums, answered = list[Floats](), list[int]()
+    for until in (warm_up, total):
+        while run.num_answered < until:
+            run.work()
+        sums.append(np.array([run.waited_s, run.own_s, run.decoded_s]))
+        answered.append(run.num_answered)
+    waited_s, own_s, decoded_s = (sums[1] - sums[0]) / (answered[1] - answered[0])
+    return LoadTest(
+        waiting_s=float(waited_s),
+        own_s=float(own_s),
+        tpot_s=float(decoded_s) / max(1, traffic.osl - 1),
         makespan_s=max(run.now_s, run.front_end_free_s),
     )
 

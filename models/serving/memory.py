@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...archdsl import (
     kv_elements_per_token,
     weight_tensors,
 )
-from ..gpu.times import Floats
+from ..gpu.times import Floats, Ints
 from ..parts import Part, sum_of
 from .fabric import Fabric
 from .numerics import Numerics, weight_bytes
@@ -49,6 +49,15 @@ class MemoryColumns:
     def needed(self, sequences: Floats) -> Floats:
         """Bytes needed with so many sequences of each group in the cache `[n]`."""
         return self.weights + sequences * self.kv_per_sequence + self.activations + self.reserved
+
+    def take(self, rows: Ints) -> MemoryColumns:
+        """Some of them, in that order."""
+        return replace(
+            self,
+            weights=self.weights[rows],
+            kv_per_sequence=self.kv_per_sequence[rows],
+            activations=self.activations[rows],
+        )
 
     @property
     def max_sequences(self) -> Floats:

@@ -7,24 +7,22 @@ the way of the cache between them included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from ...archdsl import Infeasible, InfeasibleError, ModelError
+from ...archdsl import Infeasible, InfeasibleError, ModelError, counted
 from ..gpu.times import Floats, Ints
+from .batch_curves import user_counts
 from .disaggregated import DisaggregatedEstimate, Pools, decode_parts_s, prompt_times_s, serve_disaggregated
 from .parallel import Layout, layouts_of, possible_layouts
-from .plan import ConstraintName, Limits, user_counts
-from .serving import Service, require_context
+from .plan import NO_INSTANCES, ConstraintName, Limits, binding_names
+from .service import Service, require_context
 from .steps import total_of
 
 MAX_TRIES = 8
 """Pairs that are estimated at most; the first one mostly holds, since only the cache's way is missing from its price."""
-NO_INSTANCES = 1 << 40
-"""Stands for instances without number, where a layout cannot hold the limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +88,20 @@ class _Sides:
         self.slots: Floats = (layouts.pp * layouts.dp).astype(np.float64)
         self.prompt_s: Floats = prompt_times_s(service, layouts)
         memory = service.memory(layouts)
-        users = user_counts().astype(np.float64)
-        in_cache = users[None, :] * layouts.pp[:, None]
+        # Others beside a sequence that decodes, in the mean; of few, parts are tried as well.
+        others = np.concatenate([[1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4], user_counts().astype(np.float64)])
+        in_cache = np.maximum(1.0, others)[None, :] * layouts.pp[:, None]
         needed = (memory.weights + memory.activations + memory.reserved)[:, None] + memory.kv_per_sequence[
             :, None
         ] * in_cache
         self.fits = needed <= memory.capacity
-        rows = np.repeat(np.arange(len(layouts)), len(users))
-        batch = np.tile(users, len(layouts))
+        rows = np.repeat(np.arange(len(layouts)), len(others))
+        batch = np.tile(1 + others, len(layouts))
         steps_s = total_of(decode_parts_s(service, layouts.take(rows), batch)).reshape(self.fits.shape)
         tokens = max(1, service.traffic.osl - 1)
         self.tpot_s: Floats = steps_s
         # As many decode as arrive while one decodes: Little's law.
-        self.requests_per_s: Floats = users[None, :] * self.slots[:, None] / (tokens * steps_s)
+        self.requests_per_s: Floats = others[None, :] * self.slots[:, None] / (tokens * steps_s)
 
     def prefill_instances(self, *, holds_ttft: bool = True, fits: bool = True) -> Ints:
         """Instances for prompts that the rate needs, per layout: an M/D/1 queue within the limit."""
@@ -128,15 +127,14 @@ class _Sides:
 
     def binding(self, num_chips: int) -> tuple[ConstraintName, ...]:
         """Limits whose absence would save chips."""
-        without: dict[Literal["memory", "ttft", "tpot"], tuple[Ints, Ints]] = {
-            "memory": (self.prefill_instances(fits=False), self.decode_instances(fits=False)),
-            "ttft": (self.prefill_instances(holds_ttft=False), self.decode_instances()),
-            "tpot": (self.prefill_instances(), self.decode_instances(holds_tpot=False)),
-        }
-        found: list[ConstraintName] = [
-            name for name, sides in without.items() if _chips_of_pairs(self.num_chips, *sides).min() < num_chips
-        ]
-        return tuple(found) or ("rate",)
+
+        def would_save(names: Collection[ConstraintName]) -> bool:
+            fits = "memory" not in names
+            prefill = self.prefill_instances(holds_ttft="ttft" not in names, fits=fits)
+            decode = self.decode_instances(holds_tpot="tpot" not in names, fits=fits)
+            return bool(_chips_of_pairs(self.num_chips, prefill, decode).min() < num_chips)
+
+        return binding_names(would_save)
 
 
 def _chips_of_pairs(num_chips: Ints, prefill: Ints, decode: Ints) -> Ints:
@@ -165,7 +163,7 @@ def _why_not(service: Service, least: int) -> Infeasible:
         demand=least if is_countable else fabric.num_chips + 1,
         limit=fabric.num_chips,
         unit="chips",
-        levers=(f"a system of {least} chips",)
+        levers=(f"a system of {counted(least, 'chips')}",)
         if is_countable
         else ("wider limits in --slo", "prompts among those that decode"),
         op=service.model.name,

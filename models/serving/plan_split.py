@@ -12,8 +12,9 @@ from ...archdsl import Infeasible, ModelError
 from ..gpu.times import Ints
 from .heterogeneous import FeedForwardPool, pool_shortage
 from .parallel import Layout, possible_layouts
-from .plan import ConstraintName, Flags, Limits, PlanPoints, price_points, without
-from .serving import ServeEstimate, Service, estimate_at
+from .plan import ConstraintName, Limits, RateSearch, binding_names, planned_estimate, search_rates
+from .service import Service
+from .serving import ServeEstimate
 
 MICRO_BATCHES: Final = (1, 2, 4)
 """Parts of a batch that are tried."""
@@ -73,66 +74,73 @@ def plan_split(
     if short is not None:
         return short
     tries = list(_tries(service, limits, pool, tried))
-    best = min((found for one in tries if (found := one.cheapest(one.points.holds)) is not None), default=None)
+    best = min((found for one in tries if (found := one.cheapest()) is not None), default=None)
     if best is None:
         return _why_not(service, pool)
     num_chips, _, idx, row = best
-    points = tries[idx].points
+    chosen = tries[idx]
+    replicas = chosen.replicas[[row]]
+    columns = chosen.search.at(np.array([row]), replicas)
     return SplitPlan(
-        replicas=int(points.replicas[row]),
-        num_gpus=int(points.num_chips[row]),
-        pool=tries[idx].pool,
-        estimate=estimate_at(points.columns, row),
+        replicas=int(replicas[0]),
+        num_gpus=int(replicas[0] * columns.layouts.num_chips[0]),
+        pool=chosen.pool,
+        estimate=planned_estimate(columns, 0),
         binding=_binding(tries, num_chips),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Try:
-    """All layouts and batches with one number of other chips per instance and one cut of the batch.
+    """All layouts with one number of other chips per instance and one cut of the batch.
 
     Attributes:
         idx: Which try.
         pool: Other chips of an instance.
-        points: The layouts and batches.
-        chips: Chips of both kinds of all replicas.
-        is_there: Whether there are so many of both kinds.
+        search: The layouts.
+        replicas: The fewest of each layout that hold.
+        most: The most of each layout for which there are chips of both kinds.
     """
 
     idx: int
     pool: FeedForwardPool
-    points: PlanPoints
-    chips: Ints
-    is_there: Flags
+    search: RateSearch
+    replicas: Ints
+    most: Ints
 
-    def cheapest(self, allowed: Flags) -> tuple[int, float, int, int] | None:
-        """Chips, time per output token [s], the try and the point; None where nothing is allowed."""
-        rows = np.flatnonzero(allowed & self.is_there)
+    @property
+    def chips_per_replica(self) -> Ints:
+        """Chips of both kinds of one instance of each layout."""
+        return self.search.prices.layouts.num_chips + self.pool.num_chips
+
+    def cheapest(self) -> tuple[int, float, int, int] | None:
+        """Chips, time per output token [s], the try and the layout; None where nothing holds."""
+        rows = np.flatnonzero(self.replicas <= self.most).astype(np.int64)
         if not len(rows):
             return None
-        tpot_s = self.points.columns.tpot_s
-        row = int(rows[np.lexsort((tpot_s[rows], self.chips[rows]))[0]])
-        return int(self.chips[row]), float(tpot_s[row]), self.idx, row
+        chips = (self.replicas * self.chips_per_replica)[rows]
+        tpot_s = self.search.at(rows, self.replicas[rows]).tpot_s
+        first = int(np.lexsort((tpot_s, chips))[0])
+        return int(chips[first]), float(tpot_s[first]), self.idx, int(rows[first])
 
 
 def _tries(service: Service, limits: Limits, pool: FeedForwardPool, layouts: Sequence[Layout]) -> Iterator[_Try]:
     cuts = [(size, parts) for size in _sizes(service, pool) for parts in MICRO_BATCHES]
     for idx, (size, parts) in enumerate(cuts):
         one = replace(pool, num_chips=size, chips_per_layer=size, micro_batches=parts)
-        points = price_points(replace(service, feed_forward=one), limits, layouts)
-        is_there = (points.num_chips <= service.fabric.num_chips) & (points.replicas * size <= pool.num_chips)
-        chips = points.num_chips + points.replicas * size
-        yield _Try(idx=idx, pool=one, points=points, chips=chips, is_there=is_there)
+        search = search_rates(replace(service, feed_forward=one), limits, layouts)
+        most = np.minimum(service.fabric.num_chips // search.prices.layouts.num_chips, pool.num_chips // size)
+        yield _Try(idx=idx, pool=one, search=search, replicas=search.replicas(), most=most)
 
 
 def _binding(tries: Sequence[_Try], num_chips: int) -> tuple[ConstraintName, ...]:
     """Limits whose absence would save chips."""
-    found: list[ConstraintName] = []
-    for name in ("memory", "ttft", "tpot"):
-        left = [one.cheapest(without(one.points, name)) for one in tries]
-        if any(entry is not None and entry[0] < num_chips for entry in left):
-            found.append(name)
-    return tuple(found) or ("rate",)
+    return binding_names(
+        lambda names: any(
+            one.search.would_save(names, np.minimum(one.most, (num_chips - 1) // one.chips_per_replica))
+            for one in tries
+        )
+    )
 
 
 def _why_not(service: Service, pool: FeedForwardPool) -> Infeasible:

@@ -10,7 +10,7 @@ from .heterogeneous import FeedForwardPool, pool_of
 from .plan import Limits, Plan, make_plan
 from .plan_pools import PoolsPlan, plan_pools
 from .plan_split import SplitPlan, plan_split
-from .serving import Service
+from .service import Service
 
 Way = Literal["together", "apart", "split"]
 """Prompts ride on steps that decode; prompts have instances of their own; feed-forward networks run on other chips."""

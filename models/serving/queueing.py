@@ -1,4 +1,4 @@
-"""Waiting for the first token: at fixed concurrency and at a rate of arrivals."""
+"""Waiting for the first token at fixed concurrency; `open_loop` has that at a rate of arrivals."""
 
 from __future__ import annotations
 
@@ -46,25 +46,6 @@ def closed_loop(state: SteadyState, osl: int) -> Waiting:
         running_s=np.zeros_like(busy),  # who is answered at the end of a step asks again at its end
         prompts_s=state.prompt_wait_s,
         busy=busy,
-    )
-
-
-def open_loop(state: SteadyState, requests_per_s: Floats) -> Waiting:
-    """Users who arrive at random at a mean rate, each attention group and pipeline slot its share.
-
-    An arrival waits for the rest of the step that runs (half of one, since arrivals are random) and for the prompts before
-    its own: an M/G/1 queue whose service is one prompt. The rate is that of the state, so that decoding sequences are as
-    many as the rate keeps busy; there is room in the batch for all.
-
-    Args:
-        state: The engine at the concurrency that the rate leads to.
-        requests_per_s: Arrivals per group and slot `[n]`.
-    """
-    prompt_s = np.maximum(0.0, state.prompt_s)
-    busy = requests_per_s * prompt_s
-    behind = np.where(busy < 1, busy * prompt_s / (2 * np.maximum(1e-9, 1 - busy)), np.inf)
-    return Waiting(
-        slot_s=np.zeros_like(busy), running_s=state.decode_step_s / 2, prompts_s=behind, busy=np.minimum(busy, 1.0)
     )
 
 

@@ -9,134 +9,19 @@ from functools import cached_property
 
 import numpy as np
 
-from ...archdsl import InfeasibleError, LanguageModel, ModelError
-from ..gpu.calibrations import Mode
-from ..gpu.chip import Chip, has_calibration, make_chip
+from ...archdsl import InfeasibleError
 from ..gpu.energy import energy_notes, idle_power_w
 from ..gpu.times import Floats
 from ..parts import Part, sum_of
-from .engine import Engine, SteadyState, Traffic, steady_state
-from .fabric import Fabric
-from .graph import DEFAULT_LOAD_IMBALANCE
-from .heterogeneous import FEED_FORWARD_ROLES, FeedForwardPool, SplitStepTimer, pool_shortage
+from .arrivals import ArrivalColumns, ArrivalEstimate, arrivals_at_mean
+from .engine import SteadyState, steady_state
+from .heterogeneous import pool_shortage
 from .load_generator import LoadTest, run_load_test, step_costs
-from .memory import MemoryColumns, budget_part, memory_of, memory_shortage
-from .numerics import Numerics, require_datatypes
-from .parallel import Layout, Layouts, layouts_of, require_layout
+from .memory import MemoryColumns, budget_part, memory_shortage
+from .parallel import Layout, Layouts, layouts_of
 from .power import kernels_power_w
-from .queueing import Waiting, burst_wait_s, closed_loop, open_loop
-from .steps import StepTimer
-from .timing import GpuStepTimer
-
-SCHEDULER_CONSTANT = "scheduler_s_per_sequence"
-USUAL_CALIBRATION = "frameworks_warm"
-"""Constants of calibrated services where none are named: those of inference frameworks' common kernels."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """What is served, on what, and how.
-
-    Attributes:
-        model: The model.
-        numerics: Its datatypes.
-        fabric: The system.
-        chip: Its GPU, with the constants of one mode.
-        engine: How requests are batched.
-        traffic: What users ask for.
-        load_imbalance: Rows of the fullest chip over the mean, among chips that share experts.
-        feed_forward: Other chips that do the feed-forward networks; None when the GPUs do everything.
-    """
-
-    model: LanguageModel
-    numerics: Numerics
-    fabric: Fabric
-    chip: Chip
-    engine: Engine
-    traffic: Traffic
-    load_imbalance: float = DEFAULT_LOAD_IMBALANCE
-    feed_forward: FeedForwardPool | None = None
-
-    @property
-    def timer(self) -> StepTimer:
-        """Prices its steps."""
-        gpus = GpuStepTimer(
-            model=self.model,
-            numerics=self.numerics,
-            chip=self.chip,
-            fabric=self.fabric,
-            load_imbalance=self.load_imbalance,
-        )
-        return gpus if self.feed_forward is None else SplitStepTimer(gpus=gpus, pool=self.feed_forward)
-
-    def memory(self, layouts: Layouts) -> MemoryColumns:
-        """What a chip of each layout holds."""
-        return memory_of(
-            self.model,
-            self.numerics,
-            self.fabric,
-            layouts,
-            sequence_tokens=self.traffic.isl + self.traffic.osl,
-            step_tokens=self.engine.max_step_tokens,
-            sampled=256.0,
-            without=FEED_FORWARD_ROLES if self.feed_forward is not None else frozenset(),
-        )
-
-
-def make_service(
-    model: LanguageModel,
-    numerics: Numerics,
-    fabric: Fabric,
-    engine: Engine,
-    traffic: Traffic,
-    *,
-    mode: Mode = "datasheet",
-    calibration: str | None = None,
-    load_imbalance: float = DEFAULT_LOAD_IMBALANCE,
-    feed_forward: FeedForwardPool | None = None,
-) -> Service:
-    """A service with the constants of one mode, the scheduler's among them; those usual for frameworks where none are named.
-
-    Raises:
-        ModelError: No such calibration, a number of the traffic is out of range, or the chip lacks a datatype.
-    """
-    for name, value in (("isl", traffic.isl), ("max step tokens", engine.max_step_tokens)):
-        if value < 1:
-            raise ModelError(f"{name} {value} is below 1")
-    if traffic.osl < 2:
-        raise ModelError(f"osl {traffic.osl} is below 2: a time per output token needs a token after the first")
-    if not 0 <= traffic.prefix_hit < 1:
-        raise ModelError(f"prefix hit {traffic.prefix_hit:g} is not between 0 and 1 (1 excluded)")
-    if engine.max_sequences is not None and engine.max_sequences < 1:
-        raise ModelError(f"max sequences {engine.max_sequences} is below 1; leave it out for no limit")
-    if load_imbalance < 1:
-        raise ModelError(f"load imbalance {load_imbalance:g} is below 1")
-    if not math.isfinite(load_imbalance):
-        raise ModelError(f"load imbalance {load_imbalance:g} is no number; 1 is a router that chooses all alike")
-    if load_imbalance != DEFAULT_LOAD_IMBALANCE and model.experts is None:
-        raise ModelError(f"load imbalance {load_imbalance:g}: {model.name} has no experts; leave it out")
-    front_end = engine.front_end_tokens_per_s
-    if front_end is not None and not (front_end > 0 and math.isfinite(front_end)):
-        raise ModelError(f"front end: {front_end:g} tokens/s is not a number above 0; leave it out for no limit")
-    if engine.speculation.queries > engine.max_step_tokens:
-        raise ModelError(
-            f"drafts of {engine.speculation.draft_tokens:,} tokens do not fit in a step of {engine.max_step_tokens:,}: "
-            "shorten drafts, or lengthen steps (--max-step-tokens)"
-        )
-    require_datatypes(model, numerics, fabric.arch)
-    if calibration is None and mode == "calibrated" and has_calibration(fabric.arch, USUAL_CALIBRATION):
-        calibration = USUAL_CALIBRATION
-    chip = make_chip(fabric.arch, mode, calibration)
-    return Service(
-        model=model,
-        numerics=numerics,
-        fabric=fabric,
-        chip=chip,
-        engine=replace(engine, scheduler_s_per_sequence=chip.constants[SCHEDULER_CONSTANT]),
-        traffic=traffic,
-        load_imbalance=load_imbalance,
-        feed_forward=feed_forward,
-    )
+from .queueing import Waiting, burst_wait_s, closed_loop
+from .service import Service, require_service
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -217,14 +102,9 @@ class ServiceColumns:
         return 1 / self.tpot_s
 
     @cached_property
-    def waiting_open(self) -> Waiting:
-        """Waits when the same requests arrive at random."""
-        return open_loop(self.state, self.requests_per_s / self.slots)
-
-    @cached_property
-    def ttft_open_s(self) -> Floats:
-        """Time to first token when the same requests arrive at random [s]."""
-        return self.waiting_open.total_s + self.state.mixed_prompt_s + self.front_end_s
+    def arrivals(self) -> ArrivalColumns:
+        """The same when requests arrive at random, as many in the mean as there are users."""
+        return arrivals_at_mean(self.service, self.layouts, self.memory, self.concurrency)
 
     def load_test(self, idx: int) -> LoadTest:
         """What a load generator reports of one layout at this concurrency, a run step by step."""
@@ -271,7 +151,7 @@ class ServeEstimate:
         batch: Sequences of one attention group and pipeline slot that are served at once.
         ttft: On an idle instance [s].
         ttft_queued: At fixed concurrency [s].
-        ttft_open: When the same requests arrive at random [s].
+        arrivals: When requests arrive at random, as many in the mean as there are users; of plans at the planned rate.
         ttft_burst: When all users start at once [s].
         tpot: Time per output token after the first [s].
         latency_s: Of a request [s].
@@ -290,7 +170,7 @@ class ServeEstimate:
     batch: float
     ttft: Part
     ttft_queued: Part
-    ttft_open: Part
+    arrivals: ArrivalEstimate
     ttft_burst: Part
     tpot: Part
     latency_s: float
@@ -337,43 +217,19 @@ def load_test(service: Service, layout: Layout, concurrency: int) -> LoadTest:
     return serve_columns(service, layouts_of([layout]), np.array([float(concurrency)])).load_test(0)
 
 
-def require_service(service: Service, layout: Layout, concurrency: int) -> None:
-    """Check that a layout suits the model, the system and the traffic.
-
-    Raises:
-        ModelError: It does not; all reasons that concern the layout together.
-    """
-    require_layout(service.model, layout)
-    if layout.num_chips > service.fabric.num_chips:
-        raise ModelError(
-            f"{layout} needs {layout.num_chips} chips; {service.fabric.name} has {service.fabric.num_chips}"
-        )
-    if concurrency < 1:
-        raise ModelError(f"concurrency {concurrency} is below 1")
-    require_context(service)
-
-
-def require_context(service: Service) -> None:
-    """Check that prompt and answer are within the model's context.
-
-    Raises:
-        ModelError: They are not.
-    """
-    longest = service.model.max_tokens
-    total = service.traffic.isl + service.traffic.osl
-    if longest is not None and total > longest:
-        raise ModelError(
-            f"isl + osl = {total:,} tokens; {service.model.name} was made for {longest:,}: shorten --isl or --osl"
-        )
-
-
 def sequences_in_cache(columns: ServiceColumns) -> Floats:
     """Sequences of one group whose cache a chip holds at once: those of all pipeline slots, at their longest `[n]`."""
     return np.ceil(columns.state.batch - 1e-9) * columns.layouts.pp.astype(np.float64)
 
 
-def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
-    """One layout of many, as trees."""
+def estimate_at(columns: ServiceColumns, idx: int, arrivals: ArrivalEstimate | None = None) -> ServeEstimate:
+    """One layout of many, as trees.
+
+    Args:
+        columns: The layouts at fixed concurrency.
+        idx: Which.
+        arrivals: The layout at random arrivals, where these are others than as many in the mean as there are users.
+    """
     state, waiting = columns.state, columns.waiting
     osl = columns.service.traffic.osl
     layout = columns.layouts.at(idx)
@@ -386,7 +242,7 @@ def estimate_at(columns: ServiceColumns, idx: int) -> ServeEstimate:
         batch=float(state.batch[idx]),
         ttft=sum_of("TTFT, idle", "s", [lone]),
         ttft_queued=sum_of("TTFT, fixed concurrency", "s", [*_waits(waiting, idx), *own]),
-        ttft_open=sum_of("TTFT, random arrivals", "s", [*_waits(columns.waiting_open, idx), *own]),
+        arrivals=arrivals or columns.arrivals.estimate_at(idx),
         ttft_burst=sum_of("TTFT, burst", "s", [_time("prompts of others", float(burst_wait_s(state)[idx])), lone]),
         tpot=_tpot_part(state, osl, idx),
         latency_s=float(columns.latency_s[idx]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...archdsl import Infeasible, ModelError, Op, SpatialArch, System, VectorOp, Workload
+from ...archdsl import Infeasible, ModelError, Op, SpatialArch, System, VectorOp, Workload, counted
 from ..parts import Part, sum_of
 from .array import TiledArray, op_cycles, tiled_array_of, weight_bytes
 
@@ -75,7 +75,7 @@ def place(workload: Workload, system: System, *, num_stages: int, tensor_paralle
         raise ModelError(f"{workload.name} has {len(ops)} ops; it divides into 1 to that many stages, not {num_stages}")
     if tensor_parallel < 1 or num_chips > len(system.chip_names):
         raise ModelError(
-            f"{system.name} has {len(system.chip_names)} chips; {num_stages} x {tensor_parallel} are asked for"
+            f"{system.name} has {counted(len(system.chip_names), 'chips')}; {num_stages} x {tensor_parallel} are asked for"
         )
     names = system.chip_names[:num_chips]
     array = _array_of(system, names)

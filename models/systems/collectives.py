@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ...archdsl import ModelError, nearest_hint
+from ...archdsl import ModelError, counted, nearest_hint
 from ..gpu.times import Floats, Ints, KernelTimes
 from .algorithms import OPS, CollectiveOp, algorithms_for
 from .machine import Machine
@@ -73,7 +73,7 @@ class Collectives:
         known = machine.system.chip_names
         if not 2 <= self.num_chips <= len(known):
             raise ModelError(
-                f"{machine.name} has {len(known)} chips; a collective takes 2 to that many, not {self.num_chips}"
+                f"{machine.name} has {counted(len(known), 'chips')}; a collective takes 2 to that many, not {self.num_chips}"
             )
         return known[: self.num_chips]
 

@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_file, writable_stem
 
 if TYPE_CHECKING:
     from ...archdsl import Arch
@@ -95,6 +96,7 @@ def show(
             "--output",
             "-o",
             metavar="STEM",
+            callback=writable_stem,
             help="Path of the figure's files without suffix; results/arch/NAME when left out.",
         ),
     ] = None,
@@ -153,7 +155,10 @@ def schema(
         bool, typer.Option("--markdown", help="The reference of all description files, for reading, instead.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=writable_file, help="Write to a file instead of stdout."
+        ),
     ] = None,
 ) -> None:
     """Print or write the JSON Schema, or the same in words."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..console import Terminal, examples
+from ..out_paths import writable_file
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -39,7 +40,13 @@ SourceOption = Annotated[
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Write a description that extends ARCH by the calibration."),
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        callback=writable_file,
+        help="Write a description that extends ARCH by the calibration.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: constants, rows and the error of the fit.")]
 

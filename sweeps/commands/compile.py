@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_folder
 from .estimate import ArchOption, SetOption, ShapeOption, say_infeasible, sizes_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,15 @@ ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="An ONNX file; not read with --resume-from.", show_default=False)
 ]
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write; made if missing.", show_default=False)
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        callback=writable_folder,
+        help="Where to write; made if missing.",
+        show_default=False,
+    ),
 ]
 FallbackOption = Annotated[
     bool, typer.Option("--fallback", help="Run on the host what the array cannot do, also between programs.")

@@ -11,6 +11,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_file, writable_folder
 
 if TYPE_CHECKING:
     from ...archdsl import Arch, GpuArch, Infeasible, SpatialArch, Workload
@@ -93,11 +94,19 @@ SetOption = Annotated[
     ),
 ]
 SaveMappingOption = Annotated[
-    Path | None, typer.Option("--save-mapping", metavar="FILE", help="Write the mappings, for use as --mapping.")
+    Path | None,
+    typer.Option(
+        "--save-mapping", metavar="FILE", callback=writable_file, help="Write the mappings, for use as --mapping."
+    ),
 ]
 RooflineOption = Annotated[
     Path | None,
-    typer.Option("--roofline", metavar="DIR", help="Print the roofline; draw it and the breakdown into DIR."),
+    typer.Option(
+        "--roofline",
+        metavar="DIR",
+        callback=writable_folder,
+        help="Print the roofline; draw it and the breakdown into DIR.",
+    ),
 ]
 ModeOption = Annotated[
     ModeName, typer.Option("--mode", help="On a GPU: published constants, or those fitted to measurements.")

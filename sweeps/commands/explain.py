@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_folder
 from .compile import MAX_CYCLES, JsonOption
 from .rtl import BeatOption, LatencyOption, build_first
 from .run import NetworkArgument, SeedOption
@@ -36,7 +37,10 @@ LayerOption = Annotated[
     str | None, typer.Option("--layer", metavar="LAYER", help="Only this layer: its number, name or node.")
 ]
 FolderOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Draw schedule and memory map into it.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FOLDER", callback=writable_folder, help="Draw schedule and memory map into it."
+    ),
 ]
 
 

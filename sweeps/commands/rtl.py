@@ -9,6 +9,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_file, writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,9 @@ BeatOption = Annotated[
 JitterOption = Annotated[
     int, typer.Option("--jitter-seed", metavar="SEED", min=0, max=2**32 - 1, help="Main memory jitters; 0 for not.")
 ]
-WavesOption = Annotated[Path | None, typer.Option("--waves", metavar="FILE", help="Write the waveform (VCD).")]
+WavesOption = Annotated[
+    Path | None, typer.Option("--waves", metavar="FILE", callback=writable_file, help="Write the waveform (VCD).")
+]
 MaxCyclesOption = Annotated[
     int, typer.Option("--max-cycles", metavar="CYCLES", min=1, help="Cycles after which the program counts as hung.")
 ]
@@ -147,7 +150,10 @@ def run(
     waves: WavesOption = None,
     max_cycles: MaxCyclesOption = 10_000_000,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs by symbol (.npz).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=writable_file, help="Write the outputs by symbol (.npz)."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -209,7 +215,12 @@ def run(
 def trace(
     context: typer.Context,
     program: ProgramArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write; made if missing.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", callback=writable_folder, help="Where to write; made if missing."
+        ),
+    ],
     latency: LatencyOption = None,
     cycles_per_beat: BeatOption = None,
     window: Annotated[

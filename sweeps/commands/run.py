@@ -10,6 +10,7 @@ import typer
 from ..cli import ExitCode
 from ..console import Terminal, examples
 from ..network_targets import Target
+from ..out_paths import writable_file
 from .compile import JsonOption
 from .rtl import BeatOption, LatencyOption, MaxCyclesOption, build_first, save_arrays
 
@@ -47,7 +48,10 @@ def run(
     inputs: InputOption = None,
     seed: SeedOption = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs by name (.npz).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", callback=writable_file, help="Write the outputs by name (.npz)."
+        ),
     ] = None,
     layers: Annotated[
         bool, typer.Option("--layers", help="Compare what every layer has stored; needs compile --keep-layers.")

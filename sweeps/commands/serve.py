@@ -10,6 +10,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal, examples
+from ..out_paths import writable_folder
 from .validate import ModeName
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ PrefillPoolOption = Annotated[
 ]
 InstancesOption = Annotated[int, typer.Option("--instances", min=1, help="Instances that decode, with --prefill.")]
 RateOption = Annotated[
-    float | None, typer.Option("--rate", help="Requests per second arriving at random, with --prefill.")
+    float | None,
+    typer.Option("--rate", help="Requests per second arriving at random; takes the place of --concurrency."),
 ]
 FfnOption = Annotated[
     str | None,
@@ -118,9 +120,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with every 
 
 
 @app.command(
-    short_help="Estimate one layout at fixed concurrency.",
-    help="Estimate one layout at fixed concurrency: times to the first and the next tokens, rates, power, memory. "
-    "With --prefill prompts have instances of their own, and --rate takes the place of --concurrency; with --ffn "
+    short_help="Estimate one layout at fixed concurrency or a rate.",
+    help="Estimate one layout at fixed concurrency, or at a rate of random arrivals with --rate: times to the first and the "
+    "next tokens, rates, power, memory. With --prefill prompts have instances of their own, at a --rate; with --ffn "
     "feed-forward networks run on chips of another kind.",
     epilog=examples(
         "tileloom serve estimate --model llama3.1_8b --system h100_sxm --isl 1024 --osl 256 --concurrency 16",
@@ -168,8 +170,8 @@ def estimate(
     terminal = Terminal.of(context)
     if prefill is None:
         _refuse(context, ["instances"], "needs --prefill, and is not used without it")
-    else:
-        _refuse(context, ["concurrency"], "is not used with --prefill: as many decode as --rate brings")
+    if rate is not None or prefill is not None:
+        _refuse(context, ["concurrency"], "is not used with --rate: as many are served as it brings")
     if ffn is None:
         _refuse(context, ["ffn_tp", "ffn_link", "micro_batches"], "needs --ffn, and is not used without it")
     service = _service(
@@ -189,11 +191,13 @@ def estimate(
         feed_forward=None if ffn is None else _feed_forward(ffn, ffn_tp, ffn_link, micro_batches),
     )
     layout = serving.Layout(tp=tp, pp=pp, dp=dp, ep=ep)
-    if (prefill is None) != (rate is None):
-        raise typer.BadParameter("--prefill and --rate belong together: give both or neither", param_hint="'--rate'")
+    if prefill is not None and rate is None:
+        raise typer.BadParameter("it needs --rate: requests per second that arrive at random", param_hint="'--prefill'")
     try:
         if prefill is not None and rate is not None:
             _print_pools(terminal, service, _parse_pools(prefill, layout, instances), rate, as_json=as_json)
+        elif rate is not None:
+            _print_arrivals(terminal, service, layout, rate, as_json=as_json)
         else:
             _print_estimate(terminal, service, layout, concurrency, as_json=as_json)
     except InfeasibleError as error:
@@ -215,7 +219,27 @@ def _print_estimate(
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
         terminal.table(estimate_table(found, tested))
-    for part in (found.tpot, found.ttft_queued, found.ttft_open, found.memory):
+    for part in (found.tpot, found.ttft_queued, found.arrivals.tpot, found.arrivals.ttft, found.memory):
+        for line in part_lines(part_document(part)):
+            terminal.detail(line)
+    for note in found.notes:
+        terminal.note(f"note: {note}")
+
+
+def _print_arrivals(
+    terminal: Terminal, service: serving.Service, layout: serving.Layout, rate: float, *, as_json: bool
+) -> None:
+    from ...models import serving
+    from ..serving_documents import arrivals_document, part_document
+    from ..serving_views import arrivals_table, part_lines, service_line
+
+    found = serving.serve_at_rate(service, layout, rate)
+    if as_json:
+        terminal.json(arrivals_document(service, found))
+    else:
+        terminal.line(f"{service_line(service, layout)}; {rate:g} requests/s")
+        terminal.table(arrivals_table(found))
+    for part in (found.tpot, found.ttft, found.memory):
         for line in part_lines(part_document(part)):
             terminal.detail(line)
     for note in found.notes:
@@ -280,7 +304,10 @@ def plan(
     ffn_link: FfnLinkOption = "400 GB/s,2 us",
     as_json: JsonOption = False,
     folder: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Draw the trade-off into DIR, with plan.json.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="DIR", callback=writable_folder, help="Draw the trade-off into DIR, with plan.json."
+        ),
     ] = None,
 ) -> None:
     """Load, search, and print."""

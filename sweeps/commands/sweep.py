@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from ..console import Terminal, examples
+from ..out_paths import writable_file, writable_folder
 from .sweep_run import run
 
 if TYPE_CHECKING:
@@ -136,7 +137,13 @@ def plot(
     directory: DirectoryArgument,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Where to put them; the sweep's own directory by default."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            callback=writable_folder,
+            help="Where to put them; the sweep's own directory by default.",
+        ),
     ] = None,
 ) -> None:
     """Draw a sweep."""
@@ -193,7 +200,14 @@ def export(
     context: typer.Context,
     directory: DirectoryArgument,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; DIR/points.FORMAT by default.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            callback=writable_file,
+            help="File to write; DIR/points.FORMAT by default.",
+        ),
     ] = None,
     file_format: Annotated[
         FileFormat | None, typer.Option("--format", help="By the file's suffix when left out, else csv.")

@@ -12,6 +12,7 @@ import typer
 
 from ..cli import ExitCode
 from ..console import Terminal
+from ..out_paths import writable_folder
 
 if TYPE_CHECKING:
     from ..dry_run import DryRun
@@ -36,7 +37,10 @@ def run(
     context: typer.Context,
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="Sweep specification, a YAML file.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output directory; results/NAME by default.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="DIR", callback=writable_folder, help="Output directory; results/NAME by default."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, why, and how long it takes; store nothing.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..console import Terminal, examples
+from ..out_paths import writable_folder
 
 if TYPE_CHECKING:
     from ..validating import Compared
@@ -61,7 +62,10 @@ RowsOption = Annotated[
 ]
 WorstOption = Annotated[int, typer.Option("--worst", metavar="N", min=0, help="Rows with the largest errors to show.")]
 OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="DIR", help="Draw predicted against measured into DIR.")
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="DIR", callback=writable_folder, help="Draw predicted against measured into DIR."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: errors in percent, whole and by regime.")]
 

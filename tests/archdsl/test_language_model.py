@@ -143,6 +143,14 @@ def test_unknown_keys_are_named_in_a_note() -> None:
     assert model.notes == ("config.json: keys that are not known and were passed over: num_memory_tokens",)
 
 
+def test_model_is_named_as_it_was_published(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA_8B, "_name_or_path": "meta-llama/Llama-3.1-8B"}), encoding="utf-8")
+    assert load_language_model(path).name == "Llama-3.1-8B"
+    path.write_text(json.dumps({**LLAMA_8B, "_name_or_path": ""}), encoding="utf-8")
+    assert load_language_model(path).name == tmp_path.name
+
+
 def test_model_is_named_after_the_folder_of_its_config(tmp_path: Path) -> None:
     folder = tmp_path / "my-llama"
     folder.mkdir()

@@ -68,7 +68,7 @@ FAULTS: dict[str, list[str]] = {
         "5:56: workloads.0.serve.concurency: unknown field; did you mean 'concurrency'?",
         "6:55: workloads.1.serve.osl: must be at least 2, not 1",
         "9:10: mapping: `mapping` is for networks on spatial architectures; designs priced by serving do not read it: leave it out",
-        "10:14: objectives.0: designs priced by serving have no 'energy'; known are latency, power_w, ttft_s, ttft_queued_s, ttft_open_s, tpot_s, tokens_per_s, tokens_per_s_per_user, tokens_per_s_per_chip, joules_per_token, free_bytes, num_chips",
+        "10:14: objectives.0: designs priced by serving have no 'energy'; known are latency, power_w, ttft_s, ttft_queued_s, ttft_open_s, tpot_s, tpot_open_s, tokens_per_s, tokens_per_s_per_user, tokens_per_s_per_chip, joules_per_token, free_bytes, num_chips",
     ],
     "served_space.yaml": [
         "7:3: space.workloads.chat.workload: of a workload, fields of its `serve` can be swept, as workloads.NAME.serve.tp",
@@ -76,7 +76,7 @@ FAULTS: dict[str, list[str]] = {
         "9:38: space.workloads.chat.serve.concurrency: must be at least 1, not 0",
         "10:3: space.workloads.talk.serve.tp: workloads has no element 'talk'; known are chat",
         "11:3: space.links.nvlink.bandwith: unknown field; did you mean 'bandwidth'?",
-        "13:5: constraints.0: designs priced by serving have no 'area_mm2'; known are ttft_s, ttft_queued_s, ttft_open_s, tpot_s, latency_s, tokens_per_s_per_user, tokens_per_s_per_chip, tokens_per_s, requests_per_s, power_w, joules_per_token, free_bytes, num_chips",
+        "13:5: constraints.0: designs priced by serving have no 'area_mm2'; known are ttft_s, ttft_queued_s, ttft_open_s, tpot_s, tpot_open_s, latency_s, tokens_per_s_per_user, tokens_per_s_per_chip, tokens_per_s, requests_per_s, power_w, joules_per_token, free_bytes, num_chips",
         "14:31: constraints.1: '4 B/cycle' is a bandwidth per cycle; constraints on GPUs and systems see bandwidths in B/s",
         "15:26: constants.calibration: mode datasheet fits nothing; add `mode: calibrated`, or leave this out",
     ],

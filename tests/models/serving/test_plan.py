@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import pytest
 
 from tileloom.archdsl import Infeasible, InfeasibleError, ModelError
-from tileloom.models.serving import Layout, Limits, Plan, Service, make_plan, price_points, serve
-from tileloom.models.serving.plan import user_counts
+from tileloom.models.serving import Layout, Limits, Plan, Service, make_plan, search_rates, serve_at_rate
 
 from .conftest import ServiceMaker
 
@@ -20,18 +18,16 @@ def brute_force(service: Service, limits: Limits, layouts: list[Layout]) -> tupl
     """Fewest chips, and the least TPOT among those, by one estimate at a time."""
     found: list[tuple[int, float]] = []
     for layout in layouts:
-        for users in user_counts():
+        for replicas in range(1, service.fabric.num_chips // layout.num_chips + 1):
             try:
-                one = serve(service, layout, int(users) * layout.dp * layout.pp)
-            except InfeasibleError:
+                one = serve_at_rate(service, layout, limits.requests_per_s / replicas)
+            except (InfeasibleError, ModelError):
                 continue
-            replicas = -int(-limits.requests_per_s / one.requests_per_s // 1)
-            chips = replicas * layout.num_chips
-            times_hold = (limits.ttft_s is None or one.ttft_open.amount <= limits.ttft_s) and (
+            if (limits.ttft_s is None or one.ttft.amount <= limits.ttft_s) and (
                 limits.tpot_s is None or one.tpot.amount <= limits.tpot_s
-            )
-            if times_hold and chips <= service.fabric.num_chips:
-                found.append((chips, one.tpot.amount))
+            ):
+                found.append((replicas * layout.num_chips, one.tpot.amount))
+                break
     return min(found, default=None)
 
 
@@ -53,7 +49,7 @@ def test_plan_is_that_of_brute_force(limits: Limits, service: ServiceMaker) -> N
         assert isinstance(plan, Infeasible)
     else:
         assert isinstance(plan, Plan)
-        assert (plan.num_chips, plan.estimate.tpot.amount) == expected
+        assert (plan.num_chips, plan.estimate.arrivals.tpot.amount) == expected
 
 
 def test_plan_with_experts_is_that_of_brute_force(service: ServiceMaker) -> None:
@@ -62,15 +58,15 @@ def test_plan_with_experts_is_that_of_brute_force(service: ServiceMaker) -> None
     limits = Limits(requests_per_s=10.0, tpot_s=0.02)
     plan = make_plan(made, limits, layouts)
     assert isinstance(plan, Plan)
-    assert (plan.num_chips, plan.estimate.tpot.amount) == brute_force(made, limits, layouts)
+    assert (plan.num_chips, plan.estimate.arrivals.tpot.amount) == brute_force(made, limits, layouts)
 
 
 def test_plan_holds_its_limits(service: ServiceMaker) -> None:
     plan = make_plan(service("llama3.1_70b", "64xh100_sxm"), Limits(requests_per_s=20, ttft_s=0.5, tpot_s=0.025))
     assert isinstance(plan, Plan)
-    assert plan.estimate.ttft_open.amount <= 0.5
-    assert plan.estimate.tpot.amount <= 0.025
-    assert plan.replicas * plan.estimate.requests_per_s >= 20
+    assert plan.estimate.arrivals.ttft.amount <= 0.5
+    assert plan.estimate.arrivals.tpot.amount <= 0.025
+    assert plan.replicas * plan.estimate.arrivals.requests_per_s == pytest.approx(20)
     assert plan.num_chips == plan.replicas * plan.estimate.layout.num_chips <= 64
 
 
@@ -82,6 +78,15 @@ def test_binding_limit_is_the_one_whose_absence_saves_chips(service: ServiceMake
     assert loose.num_chips < strict.num_chips
     assert "tpot" in strict.binding
     assert "tpot" not in loose.binding
+
+
+def test_limits_that_cost_chips_only_together_are_both_named(service: ServiceMaker) -> None:
+    made = service("llama3.1_70b", "16xh100_sxm", isl=2048)
+    limits = Limits(requests_per_s=0.1, ttft_s=1.0, tpot_s=0.02)
+    both, none = make_plan(made, limits), make_plan(made, Limits(requests_per_s=0.1))
+    assert isinstance(both, Plan) and isinstance(none, Plan)
+    assert none.num_chips < both.num_chips
+    assert both.binding == ("ttft", "tpot")
 
 
 def test_tighter_limits_never_need_fewer_chips(service: ServiceMaker) -> None:
@@ -116,11 +121,13 @@ def test_why_there_is_no_plan(
 
 def test_points_of_a_plan_are_the_estimates_of_each(service: ServiceMaker) -> None:
     made = service("llama3.1_8b", "2xh100_sxm")
-    points = price_points(made, LIMITS, [Layout(), Layout(tp=2)])
-    for idx in np.flatnonzero(points.fits)[::7]:
-        one = serve(made, points.columns.layouts.at(int(idx)), round(float(points.columns.concurrency[idx])))
-        assert one.tpot.amount == pytest.approx(float(points.columns.tpot_s[idx]), rel=1e-12)
-        assert one.tokens_per_s_per_chip == pytest.approx(float(points.columns.tokens_per_s_per_chip[idx]))
+    points = search_rates(made, LIMITS, [Layout(), Layout(tp=2)]).points(best=1, replicas=2)
+    assert float(points.columns.requests_per_s[-1]) == LIMITS.requests_per_s / 2
+    for idx in range(0, len(points.fits), 7):
+        rate = float(points.columns.requests_per_s[idx])
+        one = serve_at_rate(made, points.columns.layouts.at(idx), rate)
+        assert one.tpot.amount == pytest.approx(float(points.columns.tpot_s[idx]), rel=1e-9)
+        assert one.ttft.amount == pytest.approx(float(points.columns.ttft_s[idx]), rel=1e-9)
 
 
 def test_rate_must_be_above_zero() -> None:

@@ -90,7 +90,7 @@ def test_other_chips_hold_what_gpus_alone_do_not(service: ServiceMaker) -> None:
     assert isinstance(plans.together, Infeasible)
     assert isinstance(plans.split, SplitPlan)
     assert plans.cheapest == "split"
-    assert plans.split.estimate.tpot.amount <= 0.005
+    assert plans.split.estimate.arrivals.tpot.amount <= 0.005
     assert plans.split.num_gpus <= 8 and plans.split.num_others <= 512
     assert plans.split.pool.chips_per_layer == plans.split.pool.num_chips
 
@@ -155,3 +155,8 @@ def test_plans_beyond_the_context_are_errors(service: ServiceMaker) -> None:
     for search in (make_plans, plan_pools):
         with pytest.raises(ModelError, match=r"isl \+ osl = 131,328 tokens; .* shorten --isl or --osl"):
             search(made, Limits(requests_per_s=1))
+
+
+def test_one_chip_is_no_chips(service: ServiceMaker) -> None:
+    answer = plan_pools(service(system="h100_sxm"), Limits(requests_per_s=1))
+    assert "needs 2 chips, has 1 chip\n" in str(answer)
