@@ -8,6 +8,7 @@ by step.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,10 +20,12 @@ from .batch_curves import BatchCurves, Place
 from .engine import Engine, Traffic
 
 Flags = npt.NDArray[np.bool_]
-BISECTIONS = 16
-"""Of the way between two batches of a curve."""
-RATES = 16
-ROUNDS = 5
+SHARE_BITS = 16
+"""Binary digits of where a batch lies between two of a curve."""
+SEARCHES = ((4, 8), (256, 4), (math.inf, 1))
+"""Digits that are found at once, by the most rates that are searched together."""
+RATES = 128
+ROUNDS = 3
 """A mean number of requests is searched over so many rates at once, so many times."""
 
 
@@ -204,19 +207,28 @@ class ArrivalModel:
         first: Ints = np.argmin(over, axis=1).astype(np.int64)
         first[over.all(axis=1)] = last
         left: Ints = np.clip(first - 1, 0, last - 1)
-        low, high = np.zeros_like(requests_per_s), np.ones_like(requests_per_s)
         is_full = over.all(axis=1)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            at = Place(rows=rows, left=left, share=middle)
-            over_here = (
-                excess(
-                    at.of(curves.decoding), at.of(curves.decode_step_s), at.of(curves.prompt_s), requests_per_s, rows
-                )
-                > 0
+
+        def between(curve: Floats, shares: Floats) -> Floats:
+            low, high = curve[rows, left][:, None], curve[rows, left + 1][:, None]
+            return low + shares * (high - low)
+
+        # Calls cost more than numbers where there are few rates: then many shares of the way are tried at once.
+        bits = next(bits for most, bits in SEARCHES if len(rows) <= most)
+        steps: Floats = np.arange(1, 1 + (1 << bits)) / float(1 << bits)
+        low, width = np.zeros_like(requests_per_s), 1.0
+        for _ in range(0, SHARE_BITS, bits):
+            shares = low[:, None] + steps * width
+            found = excess(
+                between(curves.decoding, shares),
+                between(curves.decode_step_s, shares),
+                between(curves.prompt_s, shares),
+                requests_per_s,
+                rows,
             )
-            low, high = np.where(over_here, middle, low), np.where(over_here, high, middle)
-        return Place(rows=rows, left=left, share=np.where(is_full, 1.0, high))
+            width /= 1 << bits
+            low = low + np.sum(np.logical_and.accumulate(found > 0, axis=1), axis=1) * width
+        return Place(rows=rows, left=left, share=np.where(is_full, 1.0, np.minimum(low + width, 1.0)))
 
     def _point(
         self, rate: Floats, batch: Floats, step_s: Floats, prompt_s: Floats, slots: Floats, lone_s: Floats
