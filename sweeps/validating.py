@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from ..archdsl import (
+    MAX_CONSTANTS,
     Arch,
     Calibration,
     Description,
@@ -140,7 +141,8 @@ def fitted(
         data: The tables; each counts alike.
         arch: The chip or system.
         name: Name of the calibration, whose constants are the start where there is one.
-        constants: Constants to fit; when left out, those of the calibration, else every constant that matters.
+        constants: Constants to fit, beside which others of the calibration stay as they are; when left out, those of the
+            calibration, else every constant that matters.
         column: Measured column of all tables; each format's first when left out.
         source: Where the measurements come from.
 
@@ -161,16 +163,29 @@ def fitted(
         _require_effect(tables, start, names)
     else:
         names = list(known.constants) if known else _that_matter(tables, start)
-    if known is not None:
-        start = start.with_constants({key: value for key, value in known.constants.items() if key in names})
-    fit = fit_constants([table.measurements for table in tables], start, names)
+    before: dict[str, float] = {} if known is None else dict(known.constants)
+    kept = {key: value for key, value in before.items() if key not in names}
+    if len(kept) + len(names) > MAX_CONSTANTS:
+        raise ModelError(
+            f"calibration '{name}' would have {len(kept) + len(names)} constants, at most {MAX_CONSTANTS} may be fitted; "
+            f"fit fewer, take some of {', '.join(kept)} out of the description, or give another --name"
+        )
+    fit = fit_constants([table.measurements for table in tables], start.with_constants(before), names)
+    fitted_values = {key: float(f"{value:.4g}") for key, value in fit.constants.items()}
     files = {Path(table.table.file).name: table.table.digest for table in tables}
+    origin = (
+        f"{', '.join(f'{Path(t.table.file).name} ({t.column})' for t in tables)}; 70 % of the shapes by hash, "
+        f"{fit.num_rows} rows; mean absolute error there {fit.mape:.1f} %"
+    )
+    if known is not None and kept:
+        # What an earlier fit has seen stays seen.
+        files = {**known.files, **files}
+        origin = f"{', '.join(fitted_values)}: {origin}; {', '.join(kept)}: {known.data.strip()}"
     calibration = Calibration(
         chip=described.name,
-        constants={key: float(f"{value:.4g}") for key, value in fit.constants.items()},
+        constants={**before, **fitted_values},
         files=files,
-        data=f"{', '.join(f'{Path(t.table.file).name} ({t.column})' for t in tables)}; 70 % of the shapes by hash, "
-        f"{fit.num_rows} rows; mean absolute error there {fit.mape:.1f} %",
+        data=origin,
         date=date.today().isoformat(),
         source=source,
     )

@@ -29,7 +29,8 @@ ConstantsOption = Annotated[
     typer.Option(
         "--constants",
         metavar="A,B,...",
-        help="Constants to fit, at most twelve; when left out, the set's, or all that matter.",
+        help="Constants to fit, at most twelve with others of the set, which stay; when left out, the set's, or all "
+        "that matter.",
     ),
 ]
 ColumnOption = Annotated[

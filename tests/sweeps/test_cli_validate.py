@@ -126,6 +126,34 @@ def test_fit_of_a_file_extends_that_file_from_where_it_is_written(
     assert "mine" in fitted.calibrations
 
 
+def test_constants_of_a_set_that_are_not_fitted_stay_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = load_arch("h100_sxm")
+    assert isinstance(before, GpuArch)
+    known = before.calibrations["own_cold"]
+    path = tmp_path / "fitted.yaml"
+    command = [
+        "calibrate",
+        str(EXAMPLE),
+        "--arch",
+        "h100_sxm",
+        "--name",
+        "own_cold",
+        "--constants",
+        "memory_efficiency",
+    ]
+    assert main(["-q", *command, "-o", str(path)]) == ExitCode.DONE
+    capsys.readouterr()
+    after = load_arch(path)
+    assert isinstance(after, GpuArch)
+    found = after.calibrations["own_cold"]
+    assert list(found.constants) == list(known.constants)
+    assert {key for key, value in found.constants.items() if value != known.constants[key]} == {"memory_efficiency"}
+    assert {**known.files, **found.files} == found.files
+    assert known.data.strip() in found.data
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -134,6 +162,7 @@ def test_fit_of_a_file_extends_that_file_from_where_it_is_written(
             "gather_efficiency: changes no row of these tables; fit",
         ),
         (("--name", "mine", "--constants", "gather"), "unknown constant 'gather'"),
+        (("--name", "own_cold", "--constants", "split_launches"), "calibration 'own_cold' would have 13 constants"),
         (("--name", "my set"), "'my set' is no name of a calibration; write letters, digits and _"),
         ((str(EXAMPLE), "--name", "mine"), "the same table is given twice"),
     ],
