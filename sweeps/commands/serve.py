@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ from .validate import ModeName
 
 if TYPE_CHECKING:
     from ...archdsl import Infeasible
-    from ...models import serving
+    from ...models import Part, serving
 
 app = typer.Typer(
     name="serve",
@@ -209,8 +210,8 @@ def _print_estimate(
     terminal: Terminal, service: serving.Service, layout: serving.Layout, concurrency: int, *, as_json: bool
 ) -> None:
     from ...models import serving
-    from ..serving_documents import estimate_document, part_document
-    from ..serving_views import estimate_table, part_lines, service_line
+    from ..serving_documents import estimate_document
+    from ..serving_views import estimate_table, service_line
 
     found = serving.serve(service, layout, concurrency)
     tested = serving.load_test(service, layout, concurrency)
@@ -219,10 +220,20 @@ def _print_estimate(
     else:
         terminal.line(f"{service_line(service, layout)}; {concurrency:,} users")
         terminal.table(estimate_table(found, tested))
-    for part in (found.tpot, found.ttft_queued, found.arrivals.tpot, found.arrivals.ttft, found.memory):
+    _print_details(
+        terminal, (found.tpot, found.ttft_queued, found.arrivals.tpot, found.arrivals.ttft, found.memory), found.notes
+    )
+
+
+def _print_details(terminal: Terminal, parts: Iterable[Part], notes: Iterable[str]) -> None:
+    """What is behind the table: parts of its figures where details are asked for, and what was assumed."""
+    from ..serving_documents import part_document
+    from ..serving_views import part_lines
+
+    for part in parts:
         for line in part_lines(part_document(part)):
             terminal.detail(line)
-    for note in found.notes:
+    for note in notes:
         terminal.note(f"note: {note}")
 
 
@@ -230,8 +241,8 @@ def _print_arrivals(
     terminal: Terminal, service: serving.Service, layout: serving.Layout, rate: float, *, as_json: bool
 ) -> None:
     from ...models import serving
-    from ..serving_documents import arrivals_document, part_document
-    from ..serving_views import arrivals_table, part_lines, service_line
+    from ..serving_documents import arrivals_document
+    from ..serving_views import arrivals_table, service_line
 
     found = serving.serve_at_rate(service, layout, rate)
     if as_json:
@@ -239,19 +250,15 @@ def _print_arrivals(
     else:
         terminal.line(f"{service_line(service, layout)}; {rate:g} requests/s")
         terminal.table(arrivals_table(found))
-    for part in (found.tpot, found.ttft, found.memory):
-        for line in part_lines(part_document(part)):
-            terminal.detail(line)
-    for note in found.notes:
-        terminal.note(f"note: {note}")
+    _print_details(terminal, (found.tpot, found.ttft, found.memory), found.notes)
 
 
 def _print_pools(
     terminal: Terminal, service: serving.Service, pools: serving.Pools, rate: float, *, as_json: bool
 ) -> None:
     from ...models import serving
-    from ..serving_documents import part_document, pools_document
-    from ..serving_views import part_lines, pools_table, service_line
+    from ..serving_documents import pools_document
+    from ..serving_views import pools_table, service_line
 
     found = serving.serve_disaggregated(service, pools, rate)
     if as_json:
@@ -259,11 +266,7 @@ def _print_pools(
     else:
         terminal.line(f"{service_line(service)}; {rate:g} requests/s")
         terminal.table(pools_table(found))
-    for part in (found.tpot, found.ttft, found.transfer):
-        for line in part_lines(part_document(part)):
-            terminal.detail(line)
-    for note in found.notes:
-        terminal.note(f"note: {note}")
+    _print_details(terminal, (found.tpot, found.ttft, found.transfer), found.notes)
 
 
 @app.command(
